@@ -21,8 +21,8 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
     if !body.manifest.as_ref().is_none_or(is_empty_manifest) {
         faults.add(
             "manifest",
-            "only one without workloads and shared resources is served; say in `module` what to \
-             deploy",
+            "only a manifest without workloads and shared resources is accepted; give the code to \
+             deploy in `module`",
         );
     }
     for (field, recipient) in [

@@ -60,7 +60,7 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
         JsonError::Malformed(format!("the body is not JSON: {inner}"))
     })?;
     json.end()
-        .map_err(|_| JsonError::Malformed("the body goes on after its JSON value".to_owned()))?;
+        .map_err(|_| JsonError::Malformed("the body has data after its JSON value".to_owned()))?;
     Ok(value)
 }
 

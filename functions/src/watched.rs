@@ -143,7 +143,7 @@ mod tests {
             });
         }
         for _ in 0..2 {
-            ended.recv_timeout(Duration::from_mins(1)).expect("one waits for the other for ever");
+            ended.recv_timeout(Duration::from_mins(1)).expect("deadlock: each waits for the other");
         }
         assert!(watched.0.lock().unwrap().is_empty(), "nothing waits");
     }

@@ -280,7 +280,7 @@ pub(crate) fn rejected(id: &AgentId) -> AppError {
 pub(crate) fn key_replaced(agent: &Agent) -> AppError {
     let (id, runner) = (&agent.id, agent.runner.as_ref().map_or("", RunnerId::as_str));
     let message = format!(
-        "the `key` of runner `{runner}` was replaced, and agent `{id}` was taken up by the former one: start it with \
+        "the `key` of runner `{runner}` was replaced, and agent `{id}` was adopted by the former one: start it with \
          the new key, or adopt it: canyon adopt agent {id}"
     );
     AppError::denied(message).with_detail("code", "rejected")

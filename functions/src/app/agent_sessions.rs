@@ -290,17 +290,22 @@ fn warnings(agent: &Agent, body: &OpenSession, enrollment: Option<&Enrollment>) 
         let given = enrollment.run_untagged_jobs.unwrap_or(enrollment.runner.is_some());
         let untagged = wanted.is_some_and(|wanted| wanted != given);
         let way = "canyon create token --role agent makes another token";
-        ([labels, untagged], format!("what its token says, which counts: {way}"))
+        ([labels, untagged], format!("its token, which takes precedence: {way}"))
     } else {
         let labels = agent.labels != body.labels;
         let untagged = agent.run_untagged_jobs != body.run_untagged_jobs;
         let way = format!("to change it: canyon update agent {}", agent.id);
-        ([labels, untagged], format!("what an administrator has seen or set, which counts; {way}"))
+        (
+            [labels, untagged],
+            format!(
+                "the value that an administrator has reviewed or set, which takes precedence; {way}"
+            ),
+        )
     };
     for (what, _) in
         ["labels", "run_untagged_jobs"].iter().zip(differs).filter(|(_, differs)| *differs)
     {
-        warnings.push(format!("what the agent says of `{what}` is not {why}"));
+        warnings.push(format!("the agent's `{what}` differs from {why}"));
     }
     warnings
 }

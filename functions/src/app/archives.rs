@@ -55,7 +55,7 @@ impl App {
         size: u64,
     ) -> Result<(SignedUpload, Timestamp), AppError> {
         let unsigned =
-            || AppError::conflict("this installation takes archives itself: send it with `PUT`");
+            || AppError::conflict("this installation receives archives itself: send it with `PUT`");
         if !self.signs_uploads() {
             return Err(unsigned());
         }

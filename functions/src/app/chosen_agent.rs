@@ -32,7 +32,7 @@ impl App {
         if !definition.may_have_agent() {
             let kind = definition.runner_type();
             return fault(format!(
-                "runner `{runner}` is of type `{kind}`, whose jobs no agent launches: Canyon does itself"
+                "runner `{runner}` is of type `{kind}`, whose jobs no agent launches: Canyon itself launches them"
             ));
         }
         let Some(agent) = self.table.agent(by.org, id).await? else {

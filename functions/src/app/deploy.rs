@@ -242,7 +242,7 @@ impl App {
         if order.accept_state && by.role_in((&environment).into()) < Role::Admin {
             return Err(AppError::denied(
                 "`accept_state` gives up the state that the environment has; only an administrator may \
-                 say so",
+                 set it",
             ));
         }
         self.check_chosen_agent(by, order, &environment.runner_id).await?;

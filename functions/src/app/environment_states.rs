@@ -176,7 +176,7 @@ impl App {
         }
         match state.doubt {
             Some(Doubt::Unfinished(deployment) | Doubt::Unseen(deployment)) => details.push(
-                format!("there may be more: deployment {deployment} did not say all that it left"),
+                format!("there may be more: deployment {deployment} did not report everything that it left"),
             ),
             Some(Doubt::Unrecorded) => {
                 details.push("there may be more: no run has reported this state".to_owned());

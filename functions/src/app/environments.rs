@@ -264,8 +264,8 @@ impl App {
                 && let Some(unfinished) = environment.unfinished()
             {
                 return Err(AppError::conflict(format!(
-                    "deployment {unfinished} to environment `{env}` did not say all that it left, and there is \
-                     nothing that a destroy run could find: look at its log and its orphans, remove what is left, \
+                    "deployment {unfinished} to environment `{env}` did not report everything that it left, and there is \
+                     nothing that a destroy run could find: read its log and its orphans, remove what is left, \
                      and delete the environment with `force=true` (canyon delete environment {project} {env} --force). \
                      Or deploy once more: a deployment that succeeds as a whole ends that doubt"
                 )));

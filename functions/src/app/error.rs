@@ -131,7 +131,7 @@ impl AppError {
 
     /// Canyon failed. The message does not say how: the log does.
     pub fn internal() -> Self {
-        Self::new(ErrorKind::Internal, "something went wrong in Canyon; it is in the log")
+        Self::new(ErrorKind::Internal, "Canyon failed; its log has the cause")
     }
 
     /// The same with a member for programs.

@@ -25,7 +25,10 @@ impl App {
                 module.clone()
             }
             (None, Mode::Deploy) => {
-                return Err(AppError::invalid("module", "say what to deploy: a module's `source`"));
+                return Err(AppError::invalid(
+                    "module",
+                    "give the module: its `source` is required",
+                ));
             }
             (None, Mode::Destroy) => self.applied_module(by, environment).await?,
             (None, Mode::Rollback) => self.former_module(by, order, environment).await?,
@@ -92,7 +95,7 @@ impl App {
         const FIELD: &str = "rollback_to_deployment_id";
         let id = order
             .rollback_to
-            .ok_or_else(|| AppError::invalid(FIELD, "say which deployment to repeat"))?;
+            .ok_or_else(|| AppError::invalid(FIELD, "give the deployment to repeat"))?;
         let former = self.table.deployment(by.org, id).await?;
         let former = former.filter(|former| former.env_uuid == environment.uuid);
         let former = former.ok_or_else(|| {
@@ -101,13 +104,13 @@ impl App {
         if former.status != Status::Succeeded || former.plan_only || former.mode == Mode::Destroy {
             return Err(AppError::invalid(
                 FIELD,
-                format!("deployment {id} has deployed nothing that could be repeated"),
+                format!("deployment {id} has applied no module, so it cannot be repeated"),
             ));
         }
         let bundle = self.table.bundle(by.org, id).await?;
-        bundle
-            .map(|bundle| bundle.module)
-            .ok_or_else(|| AppError::conflict(format!("what deployment {id} ran is not kept")))
+        bundle.map(|bundle| bundle.module).ok_or_else(|| {
+            AppError::conflict(format!("the module of deployment {id} is no longer stored"))
+        })
     }
 
     async fn check_archive(&self, by: &Principal, digest: &Digest) -> Result<(), AppError> {
@@ -116,7 +119,7 @@ impl App {
             None => refusal(format!("there is no archive sha256:{digest}; upload it first")),
             // The signature of an upload URL covers the digest, and not the size.
             Some(size) if size > MAX_ARCHIVE as u64 => {
-                refusal(format!("the archive has {size} bytes; at most {MAX_ARCHIVE} are taken"))
+                refusal(format!("the archive has {size} bytes; the limit is {MAX_ARCHIVE}"))
             }
             Some(_) => Ok(()),
         }

@@ -131,7 +131,7 @@ impl App {
 
 fn refusal(id: &ProjectId, users: &Users) -> AppError {
     let advice = if users.environments.is_empty() {
-        "delete those first, or say `deleteRules=true`"
+        "delete those first, or set `deleteRules=true`"
     } else {
         "delete those first: canyon delete environment PROJECT ENV"
     };

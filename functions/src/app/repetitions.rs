@@ -27,7 +27,8 @@ impl App {
             Allowed::Yes { .. } => Ok(()),
             Allowed::After(_) => {
                 let message = "this request was carried out before, and is not carried out a second time: the network \
-                    has delivered it twice. Check the result of the first one, and send a new request if you need another";
+                    has delivered it twice. Check the result of the first one, and send a new request if you need \
+                    another";
                 Err(AppError::conflict(message).with_detail("code", REPEATED))
             }
         }

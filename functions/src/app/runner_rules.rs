@@ -107,7 +107,7 @@ impl App {
 fn same_scope(rival: &RunnerRule, runner: &RunnerId) -> AppError {
     let RunnerRule { id, runner_id, scope, .. } = rival;
     let message = if runner_id == runner {
-        format!("rule `{id}` says the same already: runner `{runner_id}` for {scope}")
+        format!("rule `{id}` has this scope and runner already: runner `{runner_id}` for {scope}")
     } else {
         format!(
             "rule `{id}` gives {scope} to runner `{runner_id}`; delete it first: \

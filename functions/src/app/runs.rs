@@ -185,7 +185,7 @@ impl App {
             Box::pin(self.table.runner(of.org, &deployment.runner)),
             Box::pin(self.table.environment(of.org, &deployment.project, &deployment.env)),
         )?;
-        let bundle: Bundle = bundle.ok_or_else(|| gone("what was to be deployed"))?;
+        let bundle: Bundle = bundle.ok_or_else(|| gone("the module of the deployment"))?;
         let runner = runner.ok_or_else(|| gone("the runner's definition"))?;
         let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
         let environment = environment.ok_or_else(|| gone("the environment"))?;
@@ -329,5 +329,5 @@ pub(crate) const MAX_CHUNK: usize = 128 * 1024;
 
 /// The answer when an attempt's token is used for another deployment's path.
 pub(crate) fn foreign_path() -> AppError {
-    AppError::missing("the token is not for what the path names")
+    AppError::missing("the token is for another deployment or attempt than the path")
 }

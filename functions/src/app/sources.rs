@@ -44,7 +44,8 @@ impl App {
             return Err(Refused::Superseded.into());
         }
         let bundle = self.table.bundle(of.org, of.deployment).await?;
-        let bundle = bundle.ok_or_else(|| AppError::conflict("what was to be deployed is gone"))?;
+        let bundle =
+            bundle.ok_or_else(|| AppError::conflict("the module of the deployment is gone"))?;
         match &bundle.module.source {
             ModuleSource::Archive { digest, .. } => {
                 let key = BlobKey::archive(of.org, digest);

@@ -81,7 +81,7 @@ impl App {
             return Err(ChunkError::Data("a piece has 1 byte to 128 KiB"));
         }
         if chunk.offset > MAX_OFFSET {
-            return Err(ChunkError::Offset("it is beyond any log"));
+            return Err(ChunkError::Offset("it is beyond the largest log"));
         }
         let end = chunk.offset + data.len() as u64;
         let stream = stream_ref(of.org, of.deployment, chunk.stream);

@@ -69,7 +69,7 @@ async fn logs(
     }
     let offset = query.offset.unwrap_or(0);
     if offset > i64::MAX as u64 {
-        return Err(ApiError::field("offset", "it is beyond any log"));
+        return Err(ApiError::field("offset", "it is beyond the largest log"));
     }
     let wait = Duration::from_secs(wait.into());
     let part = app.follow(&caller, id, stream, offset, wait).await?;

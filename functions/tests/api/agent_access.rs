@@ -55,7 +55,7 @@ async fn only_the_agent_itself_may_act_as_it() {
         assert_eq!(call(&api.theirs.admin).await, 404, "{method} {path}");
         assert_eq!(call(&other).await, 409, "{method} {path}: another agent of the organization");
         assert_eq!(call(&key.token(&api, "berlin")).await, 401, "{method} {path}: a key");
-        assert_eq!(call("cya_nobody").await, 401, "{method} {path}");
+        assert_eq!(call("cya_missing").await, 401, "{method} {path}");
     }
     let after = (api.get("/agents/berlin").await.1, job(&api, &job_key).await);
     assert_eq!(after, before);

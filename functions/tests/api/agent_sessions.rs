@@ -187,7 +187,7 @@ async fn an_agent_as_earlier_versions_stored_it_goes_on_and_opens_the_next_sessi
 }
 
 #[tokio::test]
-async fn whoever_polls_by_the_key_of_a_runner_comes_back_after_each_agent_of_that_name() {
+async fn a_poller_with_the_key_of_a_runner_returns_after_each_agent_of_that_name() {
     let (api, key) = (Api::start().await, Key::new());
     let configuration = json!({
         "type": "kubernetes-agent", "key": key.pem(),

@@ -165,7 +165,7 @@ async fn a_key_alone_makes_an_agent_that_waits_and_an_admin_makes_it_work() {
     other["labels"] = json!({ "region": "us" });
     other["run_untagged_jobs"] = json!(false);
     let warned = ask(&other).await.1;
-    assert!(warned["warnings"][0].as_str().unwrap().contains("`labels` is not what"), "{warned}");
+    assert!(warned["warnings"][0].as_str().unwrap().contains("`labels` differs from"), "{warned}");
     let seen = view(&api, "berlin").await;
     assert_eq!((&seen["labels"], &seen["run_untagged_jobs"]), (&json!({}), &json!(true)));
 
@@ -296,7 +296,7 @@ async fn a_token_binds_its_agents_to_a_runner_and_gives_them_labels() {
 }
 
 #[tokio::test]
-async fn whoever_is_refused_while_it_waits_hears_of_it_within_5_s() {
+async fn an_agent_that_is_rejected_while_it_waits_learns_of_it_within_5_s() {
     let api = far_away().await;
     let made = api.make("/tokens", json!({ "role": "agent" })).await;
     let (token, id) = (made["secret"].as_str().unwrap(), made["id"].as_str().unwrap());

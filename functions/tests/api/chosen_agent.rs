@@ -81,7 +81,7 @@ async fn only_an_agent_that_may_launch_it_can_be_named() {
         ("main", "no-such-agent", "there is no agent"),
         ("main", "Not A Name", "agent id"),
         ("near", "cli-me", "may not launch"),
-        ("gke", "cli-me", "Canyon does itself"),
+        ("gke", "cli-me", "Canyon itself launches them"),
     ] {
         let order = order(env, agent);
         let answer = api.post("/deployments", order).await;
