@@ -1,7 +1,7 @@
-//! "There may be work for you": said to agents that wait in a request.
+//! Wakes agents that wait in a request when there may be work for them.
 //!
-//! A hint carries nothing and may be lost. Where another process writes, nobody hints; whoever waits
-//! looks by himself after a second.
+//! A hint has no content and may be lost. Where another process writes, no hint is sent; each waiting request then
+//! reads again after a second.
 
 use canyon_domain::ids::{AgentId, OrgUuid};
 use std::collections::HashMap;
@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 
 type Waiting = HashMap<(OrgUuid, AgentId), Arc<Notify>>;
 
-/// Hints for agents that wait. Cheap to clone.
+/// Hints for waiting agents. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct AgentHints(Arc<Mutex<Waiting>>);
 
-/// An agent that waits, until this is dropped.
+/// A waiting agent. Dropping it ends the subscription.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     hints: AgentHints,
@@ -24,21 +24,21 @@ pub(crate) struct Waiter {
 }
 
 impl AgentHints {
-    /// Says that there may be work for an agent.
+    /// Wakes an agent, because there may be work for it.
     pub fn hint(&self, org: OrgUuid, agent: &AgentId) {
         let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiter) = waiting.get(&(org, agent.clone())) {
-            // Kept for the next wait, if nobody waits at this moment.
+            // If no request waits at this moment, the permit is kept for the next wait.
             waiter.notify_one();
         }
     }
 
-    /// From now on hints for this agent are heard.
+    /// Subscribes to the hints for this agent.
     pub(crate) fn listen(&self, org: OrgUuid, agent: &AgentId) -> Waiter {
         let hinted = Arc::new(Notify::new());
         let whose = (org, agent.clone());
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // An older request of the same agent goes on with its clock alone.
+        // This replaces the subscription of an older request of the same agent, which continues with its timer alone.
         waiting.insert(whose.clone(), hinted.clone());
         Waiter { hints: self.clone(), whose, hinted }
     }
@@ -67,14 +67,14 @@ mod tests {
     use uuid::Uuid;
 
     #[tokio::test(start_paused = true)]
-    async fn a_hint_ends_the_wait_of_its_agent_alone_and_is_not_lost_between_two_looks() {
+    async fn a_hint_ends_the_wait_of_its_agent_alone_and_is_not_lost_between_two_waits() {
         let (hints, org) = (AgentHints::default(), OrgUuid(Uuid::nil()));
         let (berlin, boston) = ("berlin".parse().unwrap(), "boston".parse().unwrap());
         let waiter = hints.listen(org, &berlin);
         let since = Instant::now();
         hints.hint(org, &berlin);
         waiter.wait(Duration::from_secs(9)).await;
-        assert_eq!(since.elapsed(), Duration::ZERO, "kept until somebody waited");
+        assert_eq!(since.elapsed(), Duration::ZERO, "kept until the next wait");
         hints.hint(org, &boston);
         waiter.wait(Duration::from_secs(9)).await;
         assert_eq!(since.elapsed(), Duration::from_secs(9), "another's");

@@ -29,7 +29,6 @@ pub mod job_tokens;
 mod modules;
 pub(crate) mod network_address;
 mod new_agents;
-mod opening_refusals;
 mod organizations;
 pub(crate) mod permissions;
 mod polled_jobs;
@@ -43,6 +42,7 @@ mod runner_rules;
 pub(crate) mod runners;
 mod runs;
 pub(crate) mod service_accounts;
+mod session_refusals;
 pub(crate) mod shared_waits;
 mod sources;
 mod state_locks;
@@ -70,50 +70,50 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything that a use case needs. Cheap to clone.
+/// What the use cases share: clients, keys, settings and caches. Cheap to clone.
 #[derive(Clone)]
 pub struct App {
-    /// The table.
+    /// The DynamoDB table.
     pub table: Table,
-    /// What is too large for the table.
+    /// The object store, for data that is too large for the table.
     pub blobs: Blobs,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
+    /// Random bytes and ids.
     pub entropy: Arc<dyn Entropy>,
-    /// Seals the secrets of runners.
+    /// The keys that seal the secrets of runners.
     pub master_keys: Arc<MasterKeys>,
-    /// Canyon's name as the OIDC issuer of tokens about runners. The API cannot sign as that issuer.
+    /// The URL of the OIDC issuer of tokens about runners. The API cannot sign as that issuer.
     pub issuer_url: String,
-    /// Canyon as the OIDC issuer of jobs' tokens.
+    /// The OIDC issuer of jobs' tokens.
     pub job_issuer: Arc<Issuer>,
-    /// The hash of the token that may make organizations and nothing else, if there is one.
+    /// The hash of the operator's token, which may only create organizations; `None` if there is none.
     pub operator: Option<SecretHash>,
-    /// Where agents ask for work.
+    /// The state that the agents' requests share.
     pub agents: agent_desk::AgentDesk,
-    /// Where jobs reach the API.
+    /// The URL at which jobs reach the API.
     pub api_url: String,
-    /// How long a job's token for a cloud is good.
+    /// The lifetime of a job's token for a cloud.
     pub job_token_life: Duration,
-    /// Hints for whoever waits.
+    /// Wakes requests that wait for a change.
     pub changes: Changes,
-    /// Judges the tokens of other issuers.
+    /// Verifies the tokens of other issuers.
     pub sign_ins: Arc<token_exchange::SignIns>,
-    /// Who has shown a good token in the last seconds.
+    /// A cache of the tokens that were valid in the last seconds.
     pub authenticated: authentication::Recent,
-    /// Since when it serves requests; `Timestamp::MIN` where the API is always there.
+    /// When this process began to serve requests; `Timestamp::MIN` where the API is always available.
     pub up_since: Timestamp,
     /// Whether this installation runs jobs as processes of its own machine (`type: local`).
     pub serves_local_runners: bool,
 }
 
 impl App {
-    /// The time, for everything that one request does.
+    /// The current time. Read it once for each request.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The record of a change that `by` asked for.
+    /// The audit record of a change that `by` requested.
     pub(crate) fn record(&self, by: &Principal, action: &str, subject: String) -> AuditRecord {
         let at = self.now();
         AuditRecord {

@@ -1,11 +1,11 @@
-//! "Something may have changed: look again."
+//! Hints that the table may have changed.
 //!
-//! A request that waits (for an end, for the next line of a log) looks at the table, and looks
-//! again after each hint or a pause. On a laptop every committed write is a hint; on Lambda, where
-//! another function may have written, only the pause is left. A hint may be lost, which costs a moment and never an
-//! answer. Requests that wait for a deployment are woken by its own writes alone, where these are told by name.
+//! A request that waits (for an end, for the next line of a log) reads the table, and reads again after each hint or
+//! after a pause. On a laptop every committed write is a hint. On Lambda, where another function may have written,
+//! only the pause remains. A hint may be lost, which delays an answer and never prevents it. If writes are announced
+//! with their deployment, only these writes wake the requests that wait for it.
 
-use crate::waits::{BRIEF, Wait, WaitOwner, Waits};
+use crate::waits::{SHORT_WAIT, Wait, WaitOwner, Waits};
 use crate::watched::{Topic, Watched};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
@@ -17,71 +17,71 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// Hints that something was written. Cheap to clone.
+/// Hints about writes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Changes {
     sender: watch::Sender<u64>,
     pause: Duration,
     ends: Option<mpsc::Sender<Due>>,
     watched: Watched,
-    /// Every write of a deployment is told by name.
-    tells_deployments: bool,
-    /// Other processes hold waiting requests too, each of which keeps one of them busy.
+    /// Whether every write of a deployment is announced with the deployment.
+    announces_deployments: bool,
+    /// Whether each waiting request occupies a whole process, so that waits are counted in the table.
     shares_waits: bool,
     waits: Waits,
 }
 
-/// The most ends that wait for whoever clears away after them.
+/// The most ended deployments that wait for their cleanup.
 const MAX_ENDS: usize = 1_000;
 
-/// Between two looks, however many hints come: a busy table must not be read in a tight loop.
-const BREATH: Duration = Duration::from_millis(15);
+/// The shortest interval between two reads, however many hints come: a busy table must not be read in a tight loop.
+const MIN_READ_INTERVAL: Duration = Duration::from_millis(15);
 
-/// Between two looks of a request that waits for a deployment whose writes are told by name.
-const SELDOM: Duration = Duration::from_secs(10);
+/// The interval between two reads for a request that waits for a deployment whose writes are announced.
+const ANNOUNCED_READ_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The most requests that wait, unless it is said.
-const MOST_WAITS: usize = 1_000;
+/// The default of the most waiting requests.
+const MAX_WAITS: usize = 1_000;
 
-/// Waiting for a deployment, until this is dropped.
+/// A request that waits for a deployment. Dropping it ends the wait.
 #[derive(Debug)]
 pub(crate) struct DeploymentWait {
     topic: Arc<Topic>,
     hints: watch::Receiver<u64>,
     pause: Duration,
     is_hinted: bool,
-    /// `None` if too many others wait.
-    place: Option<Wait>,
+    /// `None` if too many other requests wait.
+    slot: Option<Wait>,
 }
 
 impl Changes {
-    /// Hints, with a look at least every `pause`.
+    /// Hints, with a read at least every `pause`.
     pub fn new(pause: Duration) -> Self {
         Self {
             sender: watch::Sender::new(0),
             pause,
             ends: None,
             watched: Watched::default(),
-            tells_deployments: false,
+            announces_deployments: false,
             shares_waits: false,
-            waits: Waits::new(MOST_WAITS),
+            waits: Waits::new(MAX_WAITS),
         }
     }
 
-    /// The same, and where it tells of each deployment that has ended. Without it nobody is told, as on
-    /// Lambda, where the table's stream tells.
+    /// Also sends each ended deployment to the returned receiver. Without it, no end is sent: on Lambda the table's
+    /// stream announces the ends.
     pub fn telling_ends(self) -> (Self, mpsc::Receiver<Due>) {
-        let (ends, told) = mpsc::channel(MAX_ENDS);
-        (Self { ends: Some(ends), ..self }, told)
+        let (ends, ended) = mpsc::channel(MAX_ENDS);
+        (Self { ends: Some(ends), ..self }, ended)
     }
 
-    /// The same where every write request goes through [`Self::written`], because no other process writes.
+    /// For a process that makes all writes itself: every write request goes through [`Self::written`].
     #[must_use]
     pub fn telling_deployments(self) -> Self {
-        Self { tells_deployments: true, ..self }
+        Self { announces_deployments: true, ..self }
     }
 
-    /// The same where each request that waits keeps a whole function busy, so that waiting is counted in the table.
+    /// For an API where each waiting request occupies a whole function, so that waits are counted in the table.
     #[must_use]
     pub fn sharing_waits(self) -> Self {
         Self { shares_waits: true, ..self }
@@ -91,47 +91,47 @@ impl Changes {
         self.shares_waits
     }
 
-    /// The same with at most so many requests that wait at once, half of them of one caller, and half of all agents.
-    /// Others are answered early.
+    /// Limits the waiting requests to `most`, half of them for one caller and half for all agents. Further requests are
+    /// answered early.
     #[must_use]
     pub fn with_most_waits(self, most: usize) -> Self {
         Self { waits: Waits::new(most), ..self }
     }
 
-    /// Says that the end of a deployment was written, which happens once. Where too many wait already it is
-    /// dropped: then what its job left goes after a later end of its runner, or by a time to live of the job's own,
-    /// which not every platform has.
+    /// Sends an ended deployment to the cleanup, once. If the channel is full, the end is dropped: then the job's
+    /// objects are removed after a later end of the same runner, or by the job's own time to live, which not every
+    /// platform has.
     pub(crate) fn ended(&self, ended: Due) {
         if let Some(ends) = &self.ends
             && ends.try_send(ended).is_err()
         {
-            tracing::debug!(deployment = %ended.id, "nobody is told of its end");
+            tracing::debug!(deployment = %ended.id, "the channel of ended deployments is full");
         }
     }
 
-    /// Says that something was written.
+    /// Announces that something was written.
     pub fn hint(&self) {
         self.sender.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Says what was written: a request to the table, which was carried out.
+    /// Announces a completed write request to the table.
     pub fn written(&self, request: &[u8]) {
         self.hint();
         self.watched.written(request);
     }
 
-    /// Says that something of a deployment was written that is not in the table.
+    /// Announces a write for a deployment outside the table.
     pub(crate) fn hint_of(&self, id: DeploymentId) {
         self.hint();
         self.watched.changed(id);
     }
 
-    /// Whoever wants to be told of each hint itself, such as the launcher.
+    /// A receiver of every hint, for example for the launcher.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.sender.subscribe()
     }
 
-    /// Waits for a deployment on behalf of a caller.
+    /// Begins a wait for a deployment on behalf of a caller.
     pub(crate) fn wait_for(
         &self,
         by: &Principal,
@@ -139,49 +139,48 @@ impl Changes {
         id: DeploymentId,
     ) -> DeploymentWait {
         let topic = self.watched.topic(org, id);
-        let (is_hinted, place) =
-            (self.tells_deployments, self.waits.begin(WaitOwner::Principal(by.id)));
+        let (is_hinted, slot) =
+            (self.announces_deployments, self.waits.begin(WaitOwner::Principal(by.id)));
         let hints = topic.subscribe();
-        let pause = if is_hinted { SELDOM } else { self.pause };
-        DeploymentWait { topic, hints, pause, is_hinted, place }
+        let pause = if is_hinted { ANNOUNCED_READ_INTERVAL } else { self.pause };
+        DeploymentWait { topic, hints, pause, is_hinted, slot }
     }
 
-    /// Calls `look` until it finds something, or until `longest` has passed; then once more at the
-    /// end.
+    /// Calls `read` until it returns a result, or until `longest` has passed; then once more.
     ///
     /// # Errors
     ///
-    /// Whatever `look` fails with.
+    /// The errors of `read`.
     pub(crate) async fn until<T, E, F>(
         &self,
         by: &Principal,
         longest: Duration,
-        look: impl FnMut() -> F,
+        read: impl FnMut() -> F,
     ) -> Result<Option<T>, E>
     where
         F: Future<Output = Result<Option<T>, E>>,
     {
-        let place = self.waits.begin(WaitOwner::Principal(by.id));
-        let longest = bounded(longest, place.as_ref());
-        until(self.subscribe(), self.pause, longest, look).await
+        let slot = self.waits.begin(WaitOwner::Principal(by.id));
+        let longest = bounded(longest, slot.as_ref());
+        until(self.subscribe(), self.pause, longest, read).await
     }
 }
 
 impl Changes {
-    /// Calls `wait` with the time that it may take: `wanted`, or a short time if too many requests of agents wait.
-    pub(crate) async fn with_agent_place<T>(
+    /// Calls `wait` with its time limit: `wanted`, or a short time if too many requests of agents wait.
+    pub(crate) async fn with_agent_slot<T>(
         &self,
         whose: WaitOwner,
         wanted: Duration,
         wait: impl AsyncFnOnce(Duration) -> T,
     ) -> T {
-        let place = self.waits.begin_of_agent(whose);
-        wait(bounded(wanted, place.as_ref())).await
+        let slot = self.waits.begin_of_agent(whose);
+        wait(bounded(wanted, slot.as_ref())).await
     }
 }
 
 impl DeploymentWait {
-    /// The deployment as it is now.
+    /// The current deployment.
     pub(crate) async fn deployment(
         &self,
         table: &Table,
@@ -189,30 +188,30 @@ impl DeploymentWait {
         self.topic.deployment(table, self.is_hinted).await
     }
 
-    /// As [`Changes::until`].
+    /// Calls `read` as [`Changes::until`] does.
     pub(crate) async fn until<T, E, F>(
         &self,
         longest: Duration,
-        look: impl FnMut() -> F,
+        read: impl FnMut() -> F,
     ) -> Result<Option<T>, E>
     where
         F: Future<Output = Result<Option<T>, E>>,
     {
-        let longest = bounded(longest, self.place.as_ref());
-        until(self.hints.clone(), self.pause, longest, look).await
+        let longest = bounded(longest, self.slot.as_ref());
+        until(self.hints.clone(), self.pause, longest, read).await
     }
 }
 
-/// The time of a wait that has found no place is short.
-fn bounded(longest: Duration, place: Option<&Wait>) -> Duration {
-    if place.is_some() { longest } else { longest.min(BRIEF) }
+/// The time limit of a wait. It is short for a request without a slot.
+fn bounded(longest: Duration, slot: Option<&Wait>) -> Duration {
+    if slot.is_some() { longest } else { longest.min(SHORT_WAIT) }
 }
 
 async fn until<T, E, F>(
     mut hints: watch::Receiver<u64>,
     pause: Duration,
     longest: Duration,
-    mut look: impl FnMut() -> F,
+    mut read: impl FnMut() -> F,
 ) -> Result<Option<T>, E>
 where
     F: Future<Output = Result<Option<T>, E>>,
@@ -220,18 +219,19 @@ where
     let end = Instant::now() + longest;
     loop {
         hints.mark_unchanged();
-        // On the heap for as long as it looks: what only waits keeps little.
-        if let Some(found) = Box::pin(look()).await? {
+        // Boxed only during the read, so that a waiting request uses little memory.
+        if let Some(found) = Box::pin(read()).await? {
             return Ok(Some(found));
         }
         let now = Instant::now();
         if now >= end {
             return Ok(None);
         }
-        let next_look = (now + pause).min(end);
-        // The sender lives as long as the topic or `Changes`: waiting ends by a hint or by the time.
-        let _ = tokio::time::timeout_at(next_look, hints.changed()).await;
-        tokio::time::sleep(BREATH.min(end.saturating_duration_since(Instant::now()))).await;
+        let next_read = (now + pause).min(end);
+        // The sender lives as long as the topic or `Changes`: the wait ends by a hint or by the timeout.
+        let _ = tokio::time::timeout_at(next_read, hints.changed()).await;
+        tokio::time::sleep(MIN_READ_INTERVAL.min(end.saturating_duration_since(Instant::now())))
+            .await;
     }
 }
 
@@ -243,11 +243,11 @@ mod tests {
     use uuid::Uuid;
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiter_looks_after_a_hint_and_gives_up_at_its_time() {
+    async fn a_waiter_reads_after_a_hint_and_stops_at_its_time_limit() {
         let changes = Changes::new(Duration::from_mins(1));
-        let looks = AtomicU32::new(0);
-        let look = async || -> Result<Option<()>, ()> {
-            Ok((looks.fetch_add(1, Ordering::Relaxed) == 1).then_some(()))
+        let reads = AtomicU32::new(0);
+        let read = async || -> Result<Option<()>, ()> {
+            Ok((reads.fetch_add(1, Ordering::Relaxed) == 1).then_some(()))
         };
         let hinting = changes.clone();
         tokio::spawn(async move {
@@ -255,25 +255,25 @@ mod tests {
             hinting.hint();
         });
         let (seconds, pause) = (Duration::from_secs(20), changes.pause);
-        assert_eq!(until(changes.subscribe(), pause, seconds, look).await, Ok(Some(())));
+        assert_eq!(until(changes.subscribe(), pause, seconds, read).await, Ok(Some(())));
         let never = async || Ok::<Option<()>, ()>(None);
         assert_eq!(until(changes.subscribe(), pause, seconds, never).await, Ok(None));
     }
 
     #[tokio::test]
-    async fn ends_are_told_in_their_order_and_what_nobody_takes_holds_up_nobody() {
+    async fn ends_are_sent_in_order_and_a_full_channel_blocks_no_sender() {
         let end = |number: u128| Due {
             org: OrgUuid(Uuid::from_u128(1)),
             id: DeploymentId(Uuid::from_u128(number)),
         };
-        let (changes, mut told) = Changes::new(Duration::from_secs(1)).telling_ends();
+        let (changes, mut ended) = Changes::new(Duration::from_secs(1)).telling_ends();
         let count = MAX_ENDS as u128;
         (0..=count).for_each(|number| changes.clone().ended(end(number)));
         for number in 0..count {
-            assert_eq!(told.try_recv().ok(), Some(end(number)));
+            assert_eq!(ended.try_recv().ok(), Some(end(number)));
         }
-        assert!(told.try_recv().is_err(), "the last one found no room");
-        drop(told);
+        assert!(ended.try_recv().is_err(), "the last one found no room");
+        drop(ended);
         changes.ended(end(1));
         Changes::new(Duration::from_secs(1)).ended(end(1));
     }

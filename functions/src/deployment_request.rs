@@ -1,14 +1,14 @@
-//! A request to deploy, as the API and the event bus receive it, parsed. Both take the same form.
+//! Parses a request to deploy. The API and the event bus receive the same form.
 
-use crate::app::deploy::Order;
+use crate::app::deploy::DeploymentRequest;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
 use serde_json::Value;
 
-/// The request that a body holds, or every fault of it.
-pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, FieldErrors> {
+/// The request in a body, or all of its faults.
+pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, FieldErrors> {
     let mut faults = FieldErrors::default();
     let project: Result<ProjectId, _> = body.project_id.parse();
     let env: Result<EnvId, _> = body.env_id.parse();
@@ -21,8 +21,8 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, FieldErrors> {
     if !body.manifest.as_ref().is_none_or(is_empty_manifest) {
         faults.add(
             "manifest",
-            "only one without workloads and shared resources is served; say in `module` what to \
-             deploy",
+            "only a manifest without workloads and shared resources is accepted; give the code to \
+             deploy in `module`",
         );
     }
     for (field, recipient) in [
@@ -46,7 +46,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<Order, FieldErrors> {
         None
     });
     let (Ok(project), Ok(env)) = (project, env) else { return Err(faults) };
-    let order = Order {
+    let order = DeploymentRequest {
         project,
         env,
         mode: match body.mode {

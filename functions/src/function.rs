@@ -29,14 +29,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks of a request that waits: another function writes, and nothing tells of it.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The interval between two reads of a waiting request. Another function writes, and sends no hint.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the use cases need, as the settings say. Nothing is asked of AWS yet.
+/// Builds the use cases from the settings. It sends no request to AWS.
 ///
 /// # Errors
 ///
-/// When the settings make no client.
+/// When the settings are invalid for a client.
 pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> {
     let table = Table::new(clients.dynamodb(), &settings.table).telling_ends();
     let kms = clients.kms();
@@ -52,7 +52,7 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
         issuer_url: settings.issuer_url.clone(),
         job_issuer: Arc::new(of_jobs(settings, &kms)),
         operator: settings.operator_token_hash.clone().map(SecretHash),
-        changes: Changes::new(LOOK_AGAIN).sharing_waits(),
+        changes: Changes::new(READ_INTERVAL).sharing_waits(),
         sign_ins: Arc::new(SignIns::new(private_issuers(settings)?, Arc::new(System))),
         authenticated: Recent::default(),
         agents: AgentDesk::new(settings.agent_pause),
@@ -63,7 +63,7 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
     })
 }
 
-/// The issuers whose documents the function `issuer` serves. Nothing is asked of KMS yet.
+/// The issuers whose documents the function `issuer` serves. It sends no request to KMS.
 pub fn issuers(settings: &Settings, clients: &Clients<'_>) -> Issuers {
     let kms = clients.kms();
     Issuers { runners: Arc::new(issuer(settings, &kms)), jobs: Arc::new(of_jobs(settings, &kms)) }
@@ -74,11 +74,11 @@ fn private_issuers(settings: &Settings) -> Result<PrivateIssuers, PrivateIssuers
     PrivateIssuers::new(&settings.private_issuers, authority)
 }
 
-/// What callers in browsers may do, as the settings say.
+/// The settings for callers in browsers.
 ///
 /// # Errors
 ///
-/// [`SettingError`] when an origin is none.
+/// [`SettingError`] when an origin is malformed.
 pub fn http_settings(settings: &Settings) -> Result<HttpSettings, SettingError> {
     let origin = |text: &String| {
         let fault = |error| format!("`{text}`: {error}");
@@ -93,17 +93,17 @@ pub fn http_settings(settings: &Settings) -> Result<HttpSettings, SettingError> 
 pub struct Events {
     /// The use cases.
     pub app: App,
-    /// Where refusals are told.
+    /// The bus for rejections.
     pub bus: EventBus,
 }
 
 impl Events {
-    /// Serves one event: as EventBridge delivers it, or wrapped by a rule's input transformer as
-    /// `{"rule": ..., "event": ...}`. Returns what came of it.
+    /// Handles one event: as EventBridge delivers it, or wrapped by a rule's input transformer as
+    /// `{"rule": ..., "event": ...}`. Returns the result.
     ///
     /// # Errors
     ///
-    /// What may succeed later: Lambda and EventBridge deliver the event again.
+    /// A failure that may be temporary: Lambda and EventBridge deliver the event again.
     pub async fn serve(&self, event: &str) -> Result<Value, BoxError> {
         let event = &read(event)?;
         let inner = event.get("event").unwrap_or(event);
@@ -111,14 +111,14 @@ impl Events {
             Some(deploy_requests::DETAIL_TYPE) => self.deploy_requested(event).await,
             Some("ECS Task State Change") => self.task_changed(&inner["detail"]).await,
             other => {
-                tracing::warn!(detail_type = other, "an event of a type that nobody expects");
+                tracing::warn!(detail_type = other, "ignored an event of an unexpected type");
                 Ok(json!({ "ignored": "no event of this type is expected" }))
             }
         }
     }
 
     async fn deploy_requested(&self, event: &Value) -> Result<Value, BoxError> {
-        // Boxed, because the compiler gives up on the layout of a future as deep as this one.
+        // Boxed, because the compiler cannot compute the layout of such a deep future.
         match Box::pin(self.app.deploy_requested(event)).await {
             Ok(DeployAnswer::Accepted(deployment)) => {
                 tracing::info!(deployment = %deployment.id, "accepted a deploy request");
@@ -132,8 +132,8 @@ impl Events {
         }
     }
 
-    /// ECS says that a task has stopped, at least once and in any order. That is a hint: whoever
-    /// looks asks ECS. Only the attempt is read from it, so an old version of the event does no harm
+    /// Handles the ECS event that a task has stopped. ECS delivers it at least once and in any order, so it is only a
+    /// hint: the launcher then asks ECS. Only the attempt is read from the event, so an old event does no harm
     /// (Amazon ECS Developer Guide, "Handling events").
     async fn task_changed(&self, detail: &Value) -> Result<Value, BoxError> {
         let attempt = detail["startedBy"].as_str().and_then(parse_job_name);
@@ -145,8 +145,8 @@ impl Events {
     }
 }
 
-/// The event that `text` is. What is nested too deeply to be read is put aside, so that the rest of the
-/// event is refused like any other, and not delivered again and again.
+/// Parses the event in `text`. A value that is nested too deeply is replaced, so that the event is rejected like any
+/// other and not delivered again and again.
 fn read(text: &str) -> Result<Value, serde_json::Error> {
     if let Ok(event) = serde_json::from_str(text) {
         return Ok(event);

@@ -1,4 +1,4 @@
-//! The HTTP API: one file per resource. Handlers extract, call and render.
+//! The HTTP API: one file for each resource. Handlers extract, call and render.
 
 mod access;
 mod agent_caller;
@@ -63,7 +63,7 @@ pub use cors::{InvalidOrigin, Origin};
 pub use openapi::document;
 pub use well_known::Issuers;
 
-/// Every route of the API, with its document.
+/// Every route of the API, with its OpenAPI document.
 fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .merge(health::routes())
@@ -91,23 +91,23 @@ fn routes() -> OpenApiRouter<App> {
         .merge(of_runs())
 }
 
-/// What runners call.
+/// The routes that runners call.
 fn of_runs() -> OpenApiRouter<App> {
     let routes = runs::routes().merge(job_tokens::routes()).merge(state_locks::routes());
-    routes.layer(middleware::from_fn(runs::told_of))
+    routes.layer(middleware::from_fn(runs::name_attempt))
 }
 
-/// What may differ from one installation to another.
+/// Settings that differ between installations.
 #[derive(Clone, Debug, Default)]
 pub struct HttpSettings {
-    /// The pages that may call the API from a browser.
+    /// The origins of pages that may call the API from a browser.
     pub allowed_origins: Vec<Origin>,
-    /// Whether the answers go through Lambda, which takes at most 6 MB.
+    /// Whether Lambda returns the answers, which limits them to 6 MB.
     pub on_lambda: bool,
 }
 
-/// The API of `app`, for whatever serves HTTP. With `issuers`, which a laptop gives, it publishes their documents
-/// as well. On AWS the function that the internet reaches has none: [`issuer_router`] is another function's.
+/// The router of the API, for any HTTP server. With `issuers`, which only a laptop gives, it also publishes their
+/// documents. On AWS the function that the internet reaches has none: [`issuer_router`] belongs to another function.
 pub fn router(app: App, issuers: Option<Issuers>, settings: &HttpSettings) -> Router {
     let ids = RequestIds { clock: app.clock.clone(), entropy: app.entropy.clone() };
     let routes = routes().with_state(app);
@@ -118,13 +118,13 @@ pub fn router(app: App, issuers: Option<Issuers>, settings: &HttpSettings) -> Ro
     served(routes, ids, settings)
 }
 
-/// The documents of the issuers, and nothing else.
+/// The router of the issuers' documents alone.
 pub fn issuer_router(issuers: Issuers, settings: &HttpSettings) -> Router {
     let ids = RequestIds { clock: Arc::new(System), entropy: Arc::new(System) };
     served(well_known::routes().with_state(issuers), ids, settings)
 }
 
-/// What holds for every request, around the routes.
+/// Adds the layers that apply to every request.
 fn served(resources: OpenApiRouter, ids: RequestIds, settings: &HttpSettings) -> Router {
     let (router, _) = resources.split_for_parts();
     let router = router
@@ -137,7 +137,7 @@ fn served(resources: OpenApiRouter, ids: RequestIds, settings: &HttpSettings) ->
         }))
         .layer(middleware::map_response_with_state(settings.on_lambda, answer_size::bounded))
         .layer(compression::layer());
-    // A layer sees a request before those above it.
+    // A layer sees a request before the layers above it.
     let router = match cors::layer(&settings.allowed_origins) {
         Some(cors) => router.layer(cors),
         None => router,

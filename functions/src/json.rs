@@ -1,39 +1,39 @@
-//! JSON that a caller sent, read into a type. Both edges use it: the bodies of HTTP requests and the details of events.
+//! Reads JSON of a caller into a type, for the bodies of HTTP requests and the details of events.
 
 use canyon_domain::field_error::FieldErrors;
 use serde::de::DeserializeOwned;
 
-/// The most that a text may have, in bytes. Archives of modules have a limit of their own.
+/// The largest text, in bytes. Archives of modules have their own limit.
 pub(crate) const MAX_BYTES: usize = 256 * 1024;
 /// The most characters of a reason. serde's text repeats the value, which may be long.
 const LONGEST_REASON: usize = 300;
-/// How serde begins a text that repeats the value at fault.
+/// How serde's messages begin that repeat the faulty value.
 const REPEATS_VALUE: [&str; 3] = ["invalid type: ", "invalid value: ", "unknown variant "];
 
 /// Why a text cannot be read into a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JsonError {
-    /// It is no JSON, or more than one value. Something on the way may have cut it.
+    /// It is not JSON, or more than one value. The network may have cut it.
     Malformed(String),
     /// It is a list instead of an object.
     List,
-    /// A field is at fault.
+    /// A field is faulty.
     Field(FieldFault),
 }
 
-/// One field at fault.
+/// A faulty field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldFault {
-    /// Where it is, such as `module.inputs`; `body` for the whole.
+    /// Its path, such as `module.inputs`; `body` for the whole.
     pub(crate) path: String,
-    /// What is wrong, for the sender itself: it may repeat the value.
+    /// What is wrong, for the sender: it may repeat the value.
     pub(crate) reason: String,
-    /// What is wrong, for others: never the value.
+    /// What is wrong, for others: it never contains the value.
     pub(crate) reason_without_value: String,
 }
 
 impl JsonError {
-    /// The faults for others than the sender, such as the log or the event bus: no value is in them.
+    /// The faults for others than the sender, such as the log or the event bus. They contain no value.
     pub(crate) fn without_values(self) -> FieldErrors {
         let mut faults = FieldErrors::default();
         match self {
@@ -46,7 +46,7 @@ impl JsonError {
 
 /// Reads `bytes` into `T`. `serde_json` refuses what nests deeper than 128, so a hostile text cannot exhaust the stack.
 pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
-    // serde would read a list into a struct too, field by field.
+    // serde would also read a list into a struct, field by field.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(JsonError::List);
     }
@@ -60,14 +60,14 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
         JsonError::Malformed(format!("the body is not JSON: {inner}"))
     })?;
     json.end()
-        .map_err(|_| JsonError::Malformed("the body goes on after its JSON value".to_owned()))?;
+        .map_err(|_| JsonError::Malformed("the body has data after its JSON value".to_owned()))?;
     Ok(value)
 }
 
-/// The fault that serde describes in words: its errors have no other form. The tests below hold this to the words of the
-/// version in use.
+/// The fault in serde's message: its errors have no structured form. The tests below check the messages of the version
+/// in use.
 fn fault(parent: &str, words: &str) -> FieldFault {
-    // The path says where, so the position in the text helps no more.
+    // The path locates the fault, so the position in the text adds nothing.
     let words = words.rsplit_once(" at line ").map_or(words, |(words, _)| words);
     let is_cut = words.chars().count() > LONGEST_REASON;
     let words: String = words.chars().take(LONGEST_REASON).collect();
@@ -104,7 +104,7 @@ fn path_of(parent: &str, field: &str) -> String {
     }
 }
 
-/// A reason that was cut has lost the end of the value, so what follows the value cannot be found.
+/// A reason that was cut has lost the end of the value, so the text after the value cannot be found.
 fn without_value(reason: &str, is_cut: bool) -> String {
     if !REPEATS_VALUE.iter().any(|beginning| reason.starts_with(beginning)) {
         return reason.to_owned();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_single_object_is_told_apart_from_a_field_at_fault() {
+    fn a_body_that_is_no_single_object_is_distinguished_from_a_field_at_fault() {
         assert_eq!(refused(" [1]"), JsonError::List);
         for text in ["", "{", r#"{"inner": {"mode": "deploy"}} {}"#] {
             assert!(matches!(refused(text), JsonError::Malformed(_)), "{text}");

@@ -1,7 +1,7 @@
 //! The HTTP API and its use cases.
 //!
-//! [`http`] extracts, calls and renders: one file per resource. [`app`] has one use case per file:
-//! it loads, asks the domain, and writes. The same router serves a laptop and a Lambda function.
+//! [`http`] extracts, calls and renders: one file for each resource. [`app`] has one use case in each file: it loads,
+//! asks the domain, and writes. The same router serves a laptop and a Lambda function.
 
 pub mod agent_hints;
 pub mod app;

@@ -1,22 +1,22 @@
-//! How many requests wait at once: each holds a connection and memory.
+//! Limits the number of waiting requests: each holds a connection and memory.
 
 use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId, RunnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a request waits that found too many others waiting. Not answered at once, or its caller would ask in a
+/// How long a request waits that found too many others waiting. An immediate answer would let its caller retry in a
 /// tight loop.
-pub(crate) const BRIEF: Duration = Duration::from_secs(2);
+pub(crate) const SHORT_WAIT: Duration = Duration::from_secs(2);
 
-/// Whose requests share a bound.
+/// The owner of waiting requests; those of one owner share a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WaitOwner {
     /// A service account, or a token of a user, a program or agents.
     Principal(PrincipalId),
-    /// An agent with a key of its own.
+    /// An agent with its own key.
     Agent(OrgUuid, AgentId),
-    /// All agents that sign in with the key of a runner: they choose their names themselves.
+    /// All agents that sign in with the key of a runner: they choose their own names.
     Runner(OrgUuid, RunnerId),
 }
 
@@ -31,7 +31,7 @@ impl std::fmt::Display for WaitOwner {
     }
 }
 
-/// The requests that wait. Cheap to clone.
+/// The waiting requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Waits {
     most: usize,
@@ -44,7 +44,7 @@ struct Waiting {
     of_agents: usize,
 }
 
-/// One that waits, until this is dropped.
+/// A waiting request. Dropping it ends the wait.
 #[derive(Debug)]
 pub(crate) struct Wait {
     waits: Waits,
@@ -53,12 +53,12 @@ pub(crate) struct Wait {
 }
 
 impl Waits {
-    /// At most `most` of all callers, half as many of one, and half as many of all agents.
+    /// At most `most` waits of all callers, half as many of one owner, and half as many of all agents.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, waiting: Arc::default() }
     }
 
-    /// Another one, if it may wait for its full time.
+    /// Begins a wait, if the request may wait for its full time.
     pub(crate) fn begin(&self, whose: WaitOwner) -> Option<Wait> {
         self.begin_as(whose, false)
     }

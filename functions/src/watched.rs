@@ -1,6 +1,6 @@
 //! The deployments that requests wait for.
 //!
-//! All that wait for one deployment share what was read of it, and a write of another deployment wakes none of them.
+//! All requests that wait for one deployment share its last read. A write of another deployment wakes none of them.
 
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// How long what was read stands, if no write of the deployment was seen since.
+/// How long a read is valid, if no write of the deployment was announced since.
 const FRESH: Duration = Duration::from_secs(1);
-/// The same where writes of others are not seen.
+/// The same, if the writes of other processes are not announced.
 const FRESH_UNHINTED: Duration = Duration::from_millis(50);
 
 type Key = (DeploymentId, OrgUuid);
@@ -24,17 +24,17 @@ type Key = (DeploymentId, OrgUuid);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched(Arc<Mutex<BTreeMap<Key, Weak<Topic>>>>);
 
-/// One of them, until the last request that waits for it is answered.
+/// One watched deployment. It exists until the last request that waits for it is answered.
 #[derive(Debug)]
 pub(crate) struct Topic {
     key: Key,
     watched: Watched,
-    /// Grows with each write of the deployment that is seen.
+    /// Grows with each announced write of the deployment.
     version: watch::Sender<u64>,
     last: tokio::sync::Mutex<Option<Reading>>,
 }
 
-/// What was last read.
+/// The last read.
 #[derive(Debug)]
 struct Reading {
     version: u64,
@@ -43,7 +43,7 @@ struct Reading {
 }
 
 impl Watched {
-    /// The topic of a deployment, shared with all that wait for it.
+    /// The topic of a deployment, shared by all requests that wait for it.
     pub(crate) fn topic(&self, org: OrgUuid, id: DeploymentId) -> Arc<Topic> {
         let key = (id, org);
         let mut topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +56,7 @@ impl Watched {
         topic
     }
 
-    /// Wakes those that wait for a deployment that this write request names.
+    /// Wakes the requests that wait for a deployment which this write request names.
     pub(crate) fn written(&self, request: &[u8]) {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
             return;
@@ -67,12 +67,12 @@ impl Watched {
         }
     }
 
-    /// Wakes those that wait for this deployment.
+    /// Wakes the requests that wait for this deployment.
     pub(crate) fn changed(&self, id: DeploymentId) {
         let all = (id, OrgUuid(Uuid::nil()))..=(id, OrgUuid(Uuid::max()));
         let topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found: Vec<_> = topics.range(all).filter_map(|(_, topic)| topic.upgrade()).collect();
-        // By now each may be the last of its topic, and its end takes this lock.
+        // Each may now be the last reference of its topic, and dropping it takes this lock.
         drop(topics);
         for topic in found {
             topic.version.send_modify(|version| *version = version.wrapping_add(1));
@@ -85,7 +85,7 @@ impl Topic {
         self.version.subscribe()
     }
 
-    /// The deployment as it is now: read once for all that ask at the same time.
+    /// The current deployment, read once for all concurrent requests.
     pub(crate) async fn deployment(
         &self,
         table: &Table,
@@ -93,7 +93,7 @@ impl Topic {
     ) -> Result<Option<Arc<Deployment>>, StoreError> {
         let fresh = if is_hinted { FRESH } else { FRESH_UNHINTED };
         let mut last = self.last.lock().await;
-        // Before the read, so that a write during it is seen by the next one.
+        // Before the read, so that a concurrent write causes another read.
         let version = *self.version.borrow();
         if let Some(last) = &*last
             && last.version == version
@@ -112,7 +112,7 @@ impl Topic {
 impl Drop for Topic {
     fn drop(&mut self) {
         let mut topics = self.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A new one may have taken its place since the last request let go of this.
+        // A new topic may have replaced this one since its last request ended.
         if topics.get(&self.key).is_some_and(|topic| topic.strong_count() == 0) {
             topics.remove(&self.key);
         }
@@ -143,7 +143,7 @@ mod tests {
             });
         }
         for _ in 0..2 {
-            ended.recv_timeout(Duration::from_mins(1)).expect("one waits for the other for ever");
+            ended.recv_timeout(Duration::from_mins(1)).expect("deadlock: each waits for the other");
         }
         assert!(watched.0.lock().unwrap().is_empty(), "nothing waits");
     }

@@ -86,7 +86,7 @@ async fn after_a_run_that_never_reported_the_state_is_still_the_environments() {
     assert!(kept["status_message"].as_str().unwrap().contains("--force"), "{kept}");
     assert_eq!(kept["state"]["uncertain"], true, "{kept}");
     let refused = site.client.delete(&quiet, &[]).await.unwrap_err();
-    assert!(refused.to_string().contains("did not say all that it left"), "{refused}");
+    assert!(refused.to_string().contains("did not report everything that it left"), "{refused}");
     site.client.delete(&quiet, &[("force", "true".to_owned())]).await.unwrap();
 }
 

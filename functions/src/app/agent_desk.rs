@@ -1,4 +1,4 @@
-//! What one process remembers of agents for a moment, so that an idle one costs little.
+//! A short-lived cache of one process about agents and their runners, so that an idle agent costs few reads.
 
 use super::App;
 use crate::agent_hints::AgentHints;
@@ -17,15 +17,15 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long the runners of agents are taken to be what they were.
-const RUNNERS: SignedDuration = SignedDuration::from_secs(5);
-/// How long the name of an organization is taken to be its own.
-const NAMES: SignedDuration = SignedDuration::from_mins(1);
-/// What was told to an agent is told again after this time, if it has not done it: the answer may have
-/// been lost. Not at once, or its next request would be answered before it could.
-const TOLD_AGAIN: SignedDuration = SignedDuration::from_secs(2);
-/// The most that is remembered of each kind; beyond that all is forgotten.
-const MAX: usize = 10_000;
+/// How long a cached list of runners is used without a new read.
+const RUNNERS_LIFE: SignedDuration = SignedDuration::from_secs(5);
+/// How long the cached UUID of an organization's name is used without a new read.
+const NAMES_LIFE: SignedDuration = SignedDuration::from_mins(1);
+/// If an agent has not acted on a notification, it receives the notification again after this time: the first answer
+/// may have been lost. An immediate repetition would come before the agent can act.
+const REPEAT_INTERVAL: SignedDuration = SignedDuration::from_secs(2);
+/// The most entries of each kind. Beyond that, all entries of the kind are dropped.
+const MAX_ENTRIES: usize = 10_000;
 
 /// A runner whose jobs agents launch.
 #[derive(Clone, Debug)]
@@ -33,13 +33,13 @@ pub(crate) struct ServedRunner {
     pub(crate) id: RunnerId,
     pub(crate) uuid: RunnerUuid,
     pub(crate) kind: RunnerType,
-    /// Which agents may; `None` for those that name it themselves.
+    /// Which agents may launch its jobs; `None` for agents that name this runner themselves.
     pub(crate) target: Option<AgentTarget>,
-    /// A profile may say for each job which agents may, so that their own targets decide.
+    /// Whether it names a profile. A profile may select agents for each job, so each job's own target decides.
     pub(crate) has_profile: bool,
-    /// Whose key makes an agent its own at once.
+    /// The public key whose holder is adopted at once as an agent of this runner.
     pub(crate) key: Option<AgentKey>,
-    /// Canyon itself launches its jobs, but for those that somebody has an agent launch.
+    /// Canyon itself launches its jobs, except those for which a deployment chooses an agent.
     is_direct: bool,
 }
 
@@ -60,56 +60,56 @@ impl ServedRunner {
     }
 }
 
-/// What an agent was told in a session.
+/// A notification that an agent received in a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Told {
+pub(crate) struct Notification {
     pub(crate) org: OrgUuid,
     pub(crate) agent: AgentId,
     pub(crate) session: u64,
     pub(crate) job: JobKey,
-    pub(crate) what: News,
+    pub(crate) kind: NotificationKind,
 }
 
-/// What there is to tell of a job.
+/// What a notification says about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum News {
+pub(crate) enum NotificationKind {
     Offer,
     Held,
     Wish(Wish),
     Tail(u64),
 }
 
-type Kept<K, V> = Mutex<HashMap<K, (Timestamp, V)>>;
-/// The runners of an organization, or one of them.
-type Wanted = (OrgUuid, Option<RunnerId>);
+type Cache<K, V> = Mutex<HashMap<K, (Timestamp, V)>>;
+/// A cached query: the runners of an organization, or only the named one.
+type RunnerQuery = (OrgUuid, Option<RunnerId>);
 
 #[derive(Debug, Default)]
-struct Memory {
-    runners: Kept<Wanted, Arc<[ServedRunner]>>,
-    names: Kept<OrgId, OrgUuid>,
-    told: Kept<Told, ()>,
+struct Caches {
+    runners: Cache<RunnerQuery, Arc<[ServedRunner]>>,
+    names: Cache<OrgId, OrgUuid>,
+    notifications: Cache<Notification, ()>,
 }
 
-/// Between two looks of an agent that waits, where others write and nobody hints.
-const LOOK: Duration = Duration::from_secs(1);
-/// The same where this process alone writes: only for what no hint tells. What an administrator refuses is to hold
-/// within 5 s.
-const LOOK_HINTED: Duration = Duration::from_secs(2);
+/// The interval between two reads for a waiting agent, if other processes write and send no hints.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
+/// The same interval if only this process writes: it is for changes that send no hint. A rejection by an
+/// administrator must take effect within 5 s.
+const READ_INTERVAL_HINTED: Duration = Duration::from_secs(2);
 
-/// Where agents ask for work. Cheap to clone.
+/// The state that the agents' requests share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AgentDesk {
-    /// Hints for those who wait.
+    /// Wakes the waiting requests of agents.
     pub hints: AgentHints,
-    /// How long an agent is asked to wait between two requests, where short requests are preferred to held ones.
+    /// How long an idle agent pauses between two requests. If it is not zero, idle requests are answered at once.
     pub pause: Duration,
-    /// Between two looks of one that waits.
-    pub(crate) look: Duration,
-    memory: Arc<Memory>,
+    /// The interval between two reads for a waiting agent.
+    pub(crate) read_interval: Duration,
+    caches: Arc<Caches>,
 }
 
-fn known<K: Eq + Hash, V: Clone>(
-    kept: &Kept<K, V>,
+fn cached<K: Eq + Hash, V: Clone>(
+    kept: &Cache<K, V>,
     key: &K,
     life: SignedDuration,
     now: Timestamp,
@@ -119,9 +119,9 @@ fn known<K: Eq + Hash, V: Clone>(
     (now.duration_since(*since) < life).then(|| value.clone())
 }
 
-fn keep<K: Eq + Hash, V>(kept: &Kept<K, V>, key: K, value: V, now: Timestamp) {
+fn insert<K: Eq + Hash, V>(kept: &Cache<K, V>, key: K, value: V, now: Timestamp) {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() >= MAX {
+    if kept.len() >= MAX_ENTRIES {
         kept.clear();
     }
     kept.insert(key, (now, value));
@@ -134,39 +134,44 @@ impl Default for AgentDesk {
 }
 
 impl AgentDesk {
-    /// One that asks idle agents to wait for `pause` between two requests.
+    /// Asks idle agents to wait for `pause` between two requests.
     pub fn new(pause: Duration) -> Self {
-        Self { hints: AgentHints::default(), pause, look: LOOK, memory: Arc::default() }
+        Self {
+            hints: AgentHints::default(),
+            pause,
+            read_interval: READ_INTERVAL,
+            caches: Arc::default(),
+        }
     }
 
-    /// One whose hints tell of all that is written, because nobody else writes.
+    /// For a process that makes all writes itself: its hints announce every change.
     pub fn hinted() -> Self {
-        Self { look: LOOK_HINTED, ..Self::default() }
+        Self { read_interval: READ_INTERVAL_HINTED, ..Self::default() }
     }
 
-    /// Whether this was not told a moment ago.
-    pub(crate) fn is_news(&self, told: &Told, now: Timestamp) -> bool {
-        known(&self.memory.told, told, TOLD_AGAIN, now).is_none()
+    /// Whether the agent did not receive this notification in the last [`REPEAT_INTERVAL`].
+    pub(crate) fn is_new(&self, notification: &Notification, now: Timestamp) -> bool {
+        cached(&self.caches.notifications, notification, REPEAT_INTERVAL, now).is_none()
     }
 
-    /// Remembers what an agent is told now.
-    pub(crate) fn tell(&self, told: Told, now: Timestamp) {
-        keep(&self.memory.told, told, (), now);
+    /// Remembers that the agent receives the notification now.
+    pub(crate) fn remember(&self, notification: Notification, now: Timestamp) {
+        insert(&self.caches.notifications, notification, (), now);
     }
 }
 
 impl App {
-    /// The organization that a path names, for agents that sign in by their key.
+    /// The UUID of the organization that a request path names, for agents that sign in by key.
     pub(crate) async fn organization_of_agents(
         &self,
         name: &OrgId,
     ) -> Result<Option<OrgUuid>, StoreError> {
-        let (names, now) = (&self.agents.memory.names, self.now());
-        if let Some(org) = known(names, name, NAMES, now) {
+        let (names, now) = (&self.agents.caches.names, self.now());
+        if let Some(org) = cached(names, name, NAMES_LIFE, now) {
             return Ok(Some(org));
         }
         let Some(found) = self.table.organization_named(name).await? else { return Ok(None) };
-        keep(names, name.clone(), found.uuid, now);
+        insert(names, name.clone(), found.uuid, now);
         Ok(Some(found.uuid))
     }
 
@@ -188,15 +193,15 @@ impl App {
         Ok(found.iter().filter(may).cloned().collect())
     }
 
-    /// The runners whose jobs agents launch, or only the one that is named.
+    /// The runners whose jobs agents launch, or only the named runner.
     pub(crate) async fn served_runners(
         &self,
         org: OrgUuid,
         only: Option<&RunnerId>,
     ) -> Result<Arc<[ServedRunner]>, StoreError> {
-        let (runners, now) = (&self.agents.memory.runners, self.now());
+        let (runners, now) = (&self.agents.caches.runners, self.now());
         let wanted = (org, only.cloned());
-        if let Some(found) = known(runners, &wanted, RUNNERS, now) {
+        if let Some(found) = cached(runners, &wanted, RUNNERS_LIFE, now) {
             return Ok(found);
         }
         let found: Arc<[ServedRunner]> = match only {
@@ -207,7 +212,7 @@ impl App {
                 self.table.all_runners(org).await?.iter().filter_map(ServedRunner::of).collect()
             }
         };
-        keep(runners, wanted, found.clone(), now);
+        insert(runners, wanted, found.clone(), now);
         Ok(found)
     }
 }

@@ -1,7 +1,7 @@
-//! What vouches for an agent that no administrator has adopted: its token, or the key of its runner.
+//! How an agent is enrolled without an adoption by an administrator: by its token, or by the key of its runner.
 //!
-//! A token with labels and without a runner is for jobs that ask for these labels. Its holder chooses the names of its
-//! agents, so a name proves nothing of them: see [`Agent::is_confined_to_labels`].
+//! A token with labels and without a runner is only for jobs that ask for these labels. Its holder chooses the names of
+//! its agents, so a name proves nothing about them: see [`Agent::is_confined_to_labels`].
 
 use super::App;
 use super::agent_desk::ServedRunner;
@@ -16,19 +16,19 @@ use canyon_identity::agent_key::AgentKey;
 use canyon_store::organizations::TokenRecord;
 use std::collections::BTreeMap;
 
-/// What vouches for an agent that no administrator has adopted.
-pub(super) struct Vouched {
+/// What the token of an agent, or the key of its runner, allows the agent to be.
+pub(super) struct Enrollment {
     pub(super) runner: Option<RunnerId>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) run_untagged_jobs: Option<bool>,
-    /// What its API token is for, if it has one.
+    /// The scope of its API token, if it has one.
     token: Option<TokenScope>,
     /// The labels that the token gives its agents.
     token_labels: BTreeMap<String, String>,
 }
 
-impl Vouched {
-    /// What the agent is once the session that is opened is its own.
+impl Enrollment {
+    /// The description of the agent once the new session is its own.
     pub(super) fn described(self) -> Description {
         Description {
             runner: self.runner,
@@ -38,29 +38,30 @@ impl Vouched {
         }
     }
 
-    /// Whether it is a token for labels alone.
+    /// Whether the enrollment is by a token for labels alone.
     pub(super) fn is_for_labels_alone(&self) -> bool {
         self.token.as_ref().is_some_and(|scope| scope.labels_alone == Some(true))
     }
 
-    /// Whether the token may go on as an agent that another token of the same scope has left: it inherits the agent's
-    /// jobs, and what an administrator has said of the agent.
+    /// Whether the token may continue as an agent whose token of the same scope has ended. It then inherits the
+    /// agent's jobs and the settings that an administrator made for the agent.
     fn may_inherit(&self, agent: &Agent) -> bool {
         if self.is_for_labels_alone() && !agent.has_token_for_labels_alone() {
             return false;
         }
-        // An administrator has adopted the agent of one token, and not those of all tokens with its labels.
+        // An administrator has adopted the agent of one token, and not those of all tokens with these labels.
         if self.is_for_labels_alone() && agent.named_at.is_some() {
             return false;
         }
         let is_of_no_runner = self.token.as_ref().is_some_and(|scope| scope.runner.is_none());
         let by_labels = agent.settled_at.is_some() || is_of_no_runner;
-        // A token without labels lets its agents choose their own. What has more labels than the token is for other jobs too.
+        // A token without labels lets its agents choose their own. An agent with more labels than the token also
+        // takes other jobs.
         !by_labels || self.token_labels.is_empty() || self.token_labels == agent.labels
     }
 }
 
-/// What an API token lets its agents be; `None` for the token of a service account.
+/// The scope that an API token gives its agents; `None` for the token of a service account.
 pub(super) fn scope_of(token: &TokenRecord) -> Option<TokenScope> {
     let runner = token.principal.runner.clone();
     let labels_alone = Some(runner.is_none() && !token.labels.is_empty());
@@ -68,34 +69,34 @@ pub(super) fn scope_of(token: &TokenRecord) -> Option<TokenScope> {
 }
 
 impl App {
-    /// What makes this agent the team's own without an administrator's word: its token, or the key of the runner that
-    /// it serves.
-    pub(super) async fn vouched(
+    /// The enrollment of an agent by its token or by the key of the runner that it serves; `None` if an administrator
+    /// must adopt it.
+    pub(super) async fn enrollment(
         &self,
         caller: &AgentCaller,
         body: &OpenSession,
         key: Option<AgentKey>,
-    ) -> Result<Option<Vouched>, AppError> {
+    ) -> Result<Option<Enrollment>, AppError> {
         if let Some(principal) = caller.principal() {
             let runner = bound_runner(principal, body.runner.as_ref())?;
             let token = self.token_of(caller).await?;
             let scope = scope_of(&token);
             let token_labels = token.labels;
-            // The labels say which jobs the token is for: what an agent adds to them would make it one for others.
+            // The token's labels say which jobs it is for. Labels that the agent adds would open other jobs to it.
             let has_labels = !token_labels.is_empty();
             let labels = if has_labels { &token_labels } else { &body.labels }.clone();
-            // A runner that the agent names itself confines nothing.
+            // A runner that the agent itself names is no restriction.
             let is_for_others = !has_labels || principal.runner.is_some();
             let run_untagged_jobs =
                 if is_for_others { body.run_untagged_jobs } else { Some(false) };
             let token = scope;
-            return Ok(Some(Vouched { runner, labels, run_untagged_jobs, token, token_labels }));
+            return Ok(Some(Enrollment { runner, labels, run_untagged_jobs, token, token_labels }));
         }
         let Some(runner) = &body.runner else { return Ok(None) };
         let served = self.served_runners(caller.org, Some(runner)).await?;
         let is_its = served.iter().any(|served| served.key.is_some() && served.key == key);
         let (runner, labels) = (Some(runner.clone()), body.labels.clone());
-        Ok(is_its.then(|| Vouched {
+        Ok(is_its.then(|| Enrollment {
             runner,
             labels,
             run_untagged_jobs: body.run_untagged_jobs,
@@ -104,18 +105,19 @@ impl App {
         }))
     }
 
-    /// The runner that keeps the caller's name for an agent, or for the programs that poll for it, if what vouches for the caller is a token for
-    /// labels alone, and no other agent has the name. Such a caller waits until an administrator adopts it.
+    /// The runner that reserves the caller's name, if the caller enrolls by a token for labels alone and no other agent
+    /// has the name. A runner reserves the ids of its agents, and its own id for the programs that poll with its key.
+    /// Such a caller waits until an administrator adopts it.
     pub(super) async fn reserving_runner(
         &self,
         caller: &AgentCaller,
         identity: &AgentIdentity,
-        vouched: Option<&Vouched>,
+        enrollment: Option<&Enrollment>,
         found: Option<&Agent>,
     ) -> Result<Option<RunnerId>, AppError> {
         let waits = found
             .is_none_or(|agent| agent.adoption == Adoption::Pending && agent.identity == *identity);
-        if !waits || !vouched.is_some_and(Vouched::is_for_labels_alone) {
+        if !waits || !enrollment.is_some_and(Enrollment::is_for_labels_alone) {
             return Ok(None);
         }
         let names = |ids: &[AgentId]| ids.contains(&caller.agent);
@@ -129,18 +131,18 @@ impl App {
         Ok(reserving.map(|runner| runner.id.clone()))
     }
 
-    /// Whether the agent came with an API token that has ended, and `vouched` has another one for the same.
+    /// Whether the agent enrolled by an API token that has ended, and `enrollment` has another token of the same scope.
     pub(super) async fn has_lost_its_token(
         &self,
         org: OrgUuid,
         agent: &Agent,
-        vouched: &Vouched,
+        enrollment: &Enrollment,
     ) -> Result<bool, AppError> {
         let AgentIdentity::Token { principal } = &agent.identity else { return Ok(false) };
-        let (Some(former), Some(new)) = (&agent.by_token, &vouched.token) else {
+        let (Some(former), Some(new)) = (&agent.by_token, &enrollment.token) else {
             return Ok(false);
         };
-        if former.runner != new.runner || !vouched.may_inherit(agent) {
+        if former.runner != new.runner || !enrollment.may_inherit(agent) {
             return Ok(false);
         }
         let token = self.table.token(org, principal.0).await?;
@@ -151,11 +153,11 @@ impl App {
 /// The runner that an agent with this token serves.
 fn bound_runner(
     principal: &Principal,
-    said: Option<&RunnerId>,
+    named: Option<&RunnerId>,
 ) -> Result<Option<RunnerId>, AppError> {
-    match (&principal.runner, said) {
-        (Some(bound), Some(said)) if bound != said => Err(AppError::denied(format!(
-            "the token is for agents of runner `{bound}`, and this one serves `{said}`"
+    match (&principal.runner, named) {
+        (Some(bound), Some(named)) if bound != named => Err(AppError::denied(format!(
+            "the token is for agents of runner `{bound}`, and this one serves `{named}`"
         ))),
         (Some(runner), _) | (None, Some(runner)) => Ok(Some(runner.clone())),
         (None, None) => Ok(None),

@@ -1,4 +1,4 @@
-//! An agent takes jobs, and says what became of them.
+//! Agents take jobs and report on them.
 
 use super::App;
 use super::agent_desk::ServedRunner;
@@ -20,12 +20,12 @@ use canyon_store::StoreError;
 use canyon_store::outcome::Saved;
 use secrecy::ExposeSecret as _;
 
-/// How often a word is weighed again when the job has changed meanwhile.
+/// How often a request is retried after a concurrent change of the job.
 const MAX_TRIES: u32 = 20;
 
-/// Why a job is not the agent's.
+/// Why a request for one job is rejected.
 enum Denied {
-    /// For the agent.
+    /// The reason, for the agent.
     Job(String),
     /// Canyon itself failed.
     Failed(AppError),
@@ -48,7 +48,7 @@ fn attempt_of(org: OrgUuid, job: &JobKey) -> AttemptRef {
 }
 
 impl App {
-    /// An agent takes what it was offered. What is answered as taken, it may start.
+    /// Takes offered jobs for an agent. The agent may start every job in `taken` of the answer.
     pub(crate) async fn take_jobs(
         &self,
         caller: &AgentCaller,
@@ -62,7 +62,7 @@ impl App {
             match self.take_job(caller, &agent, &runners, job).await {
                 Ok(taken) => answer.taken.push(taken),
                 Err(Denied::Job(reason)) => answer.refused.push(RefusedJob { job: *job, reason }),
-                // What was taken so far must be told: the rest is offered still.
+                // The agent must learn of the jobs taken so far. The rest is still offered.
                 Err(Denied::Failed(error)) if answer.taken.is_empty() => return Err(error),
                 Err(Denied::Failed(_)) => break,
             }
@@ -91,10 +91,10 @@ impl App {
             }
             let (before, now) = (job.clone(), self.now());
             if job.taken.is_some() {
-                // One with the name of a forgotten agent counts its sessions as that did, and is another.
+                // A new agent with the name of a forgotten one may have the same session numbers. It is not the holder.
                 job.check_holder(agent)?;
             } else if !job.is_for(agent) {
-                // The launcher may have offered it before Canyon recorded what the agent's token is for.
+                // The launcher may have made the offer before Canyon recorded the scope of the agent's token.
                 return Err(Refused::NotOffered.into());
             }
             job.take(&agent.id, session.number, &session.place, now)?;
@@ -117,14 +117,14 @@ impl App {
         Err(AppError::contended(key.deployment).into())
     }
 
-    /// Whether the attempt of a job waits for its runner, or for the runner's end.
+    /// Whether the attempt of a job has not ended.
     pub(super) async fn is_open(&self, org: OrgUuid, job: &JobKey) -> Result<bool, StoreError> {
         let deployment = self.table.deployment(org, job.deployment).await?;
         let open = deployment.as_ref().and_then(|deployment| deployment.open_attempt());
         Ok(open.is_some_and(|attempt| attempt.number == job.attempt))
     }
 
-    /// An agent says what became of jobs.
+    /// Records an agent's reports on jobs.
     pub(crate) async fn take_reports(
         &self,
         caller: &AgentCaller,
@@ -139,7 +139,7 @@ impl App {
                 Err(Denied::Job(reason)) => {
                     answer.refused.push(RefusedJob { job: report.job, reason });
                 }
-                // Each may be said again.
+                // The agent may send each report again.
                 Err(Denied::Failed(error)) => return Err(error),
             }
         }
@@ -155,7 +155,7 @@ impl App {
         let key = &report.job;
         for _ in 0..MAX_TRIES {
             let found = self.table.agent_job(org, key.runner, key.deployment, key.attempt).await?;
-            // It was cleared away before, and the answer to that was lost.
+            // The job was removed before, and the answer to that report was lost.
             let Some(mut job) = found else { return Ok(()) };
             let (before, now) = (job.clone(), self.now());
             job.check_holder(agent)?;
@@ -163,12 +163,12 @@ impl App {
             if let Some(seen) = report.observation.clone() {
                 let handle = report.handle.clone();
                 job.report(&agent.id, agent.sessions, bounded(seen), handle, now)?;
-                keep_time_of_same(&before, &mut job);
+                keep_time_if_unchanged(&before, &mut job);
             }
             if matches!(report.observation, Some(Observation::Gone(_)))
                 && !self.is_open(org, key).await?
             {
-                // Its end was recorded before, so nobody looks at it any more.
+                // The end of the job was recorded before, so the launcher no longer observes it.
                 job.want(Wish::Forget);
             }
             if let Some(done) = report.done {
@@ -189,7 +189,7 @@ impl App {
                 continue;
             }
             if matches!(report.observation, Some(Observation::Gone(_))) {
-                // The launcher looks at once, instead of at its next look.
+                // Wakes the launcher now, instead of at its next interval.
                 self.job_gone(attempt_of(org, key)).await?;
             }
             return Ok(());
@@ -198,8 +198,8 @@ impl App {
     }
 }
 
-/// What is seen again as it was, was seen then.
-fn keep_time_of_same(before: &AgentJob, job: &mut AgentJob) {
+/// An unchanged observation keeps the time of the first one.
+fn keep_time_if_unchanged(before: &AgentJob, job: &mut AgentJob) {
     if let (Some(before), Some(seen)) = (&before.seen, &mut job.seen)
         && before.observation == seen.observation
         && before.handle == seen.handle
@@ -208,11 +208,11 @@ fn keep_time_of_same(before: &AgentJob, job: &mut AgentJob) {
     }
 }
 
-/// The words of a platform, as long as an item should hold them.
+/// Cuts the platform's texts to the length that an item may hold.
 fn bounded(seen: Observation) -> Observation {
     match seen {
         Observation::Unknown(reason) => Observation::Unknown(shortened(reason)),
-        // What was taken is not queued any more: the time to start runs.
+        // A job that an agent has taken is no longer queued: its time limit to start runs.
         Observation::Waiting(reason) | Observation::Queued(reason) => {
             Observation::Waiting(shortened(reason))
         }

@@ -1,4 +1,4 @@
-//! By what an agent proves who it is, at each of its requests.
+//! How an agent authenticates each of its requests.
 
 use super::App;
 use super::agent_enrollment::scope_of;
@@ -13,52 +13,52 @@ use canyon_identity::agent_key::{AgentKey, KeyToken};
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// How far the clock of an agent may be off, in seconds. It can learn the time from the header `Date`.
+/// The tolerated clock difference of an agent, in seconds. The agent can read the time from the `Date` header.
 const SKEW: u64 = 60;
-/// How often a session is looked up again when the agent has changed meanwhile.
+/// How often a session is read again after a concurrent change of the agent.
 const MAX_TRIES: u32 = 10;
-/// Clocks tick within a request.
+/// Seconds that the clock may advance within a request.
 const TICK: i64 = 5;
 
-/// Who says what in a request.
+/// The caller of an agent's request, and its proof.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentCaller {
     pub(crate) org: OrgUuid,
     pub(crate) org_id: OrgId,
     /// The agent that the path names.
     pub(crate) agent: AgentId,
-    /// When the request came: what is shown must have been good then, however long the request waits.
+    /// When the request arrived. The proof must have been valid then, however long the request waits.
     pub(crate) at: Timestamp,
-    /// From which network address it came.
+    /// The network address that the request came from.
     pub(crate) source: Option<NetworkAddress>,
     pub(crate) proof: Proof,
 }
 
-/// What is shown.
+/// The proof of identity in a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Proof {
-    /// A token of Canyon's, which was good when the request came.
+    /// A token of Canyon, which was valid when the request arrived.
     Token(SecretHash, Arc<Principal>),
-    /// A token that the agent has signed: not yet verified.
+    /// A token that the agent has signed. It is not yet verified.
     Key(String),
 }
 
-/// A request to the path of an agent. Whether the organization of the path exists is for [`Self::caller`] to tell, after
-/// the body was judged: an earlier refusal would tell a stranger so.
+/// A request to the path of an agent. [`Self::caller`] reports a missing organization only after the body was
+/// validated: an earlier refusal would reveal to an unknown caller which organizations exist.
 #[derive(Clone, Debug)]
 pub(crate) enum AgentRequest {
     /// To an organization that exists.
     Known(AgentCaller),
-    /// To one that does not, by a token that a key has signed.
+    /// To an organization that does not exist, with a token that a key has signed.
     Unknown(SignedRequest),
 }
 
 impl AgentRequest {
-    /// Who asks.
+    /// The caller.
     ///
     /// # Errors
     ///
-    /// 401 if there is no such organization, as for an agent that the organization does not know.
+    /// 401 if the organization does not exist, the same as for an agent that it does not know.
     pub(crate) fn caller(&self) -> Result<&AgentCaller, AppError> {
         match self {
             Self::Known(caller) => Ok(caller),
@@ -67,7 +67,7 @@ impl AgentRequest {
     }
 }
 
-/// What a token that a key has signed must be about.
+/// The expected claims of a token that a key has signed.
 #[derive(Clone, Debug)]
 pub(crate) struct SignedRequest {
     pub(crate) org_id: OrgId,
@@ -77,14 +77,14 @@ pub(crate) struct SignedRequest {
 }
 
 impl SignedRequest {
-    /// The same refusals as for the agent of an organization that exists.
+    /// Returns the same refusals as for an agent of an existing organization.
     pub(super) fn check(&self, key: Option<AgentKey>) -> Result<(), AppError> {
         check_signed(&self.token, key, &self.agent, &self.org_id, self.at).map(drop)
     }
 }
 
 impl AgentCaller {
-    /// What the caller has proved to be, if it has: by the token's word, or by this key.
+    /// The proved identity of the caller: the principal of its token, or this key.
     pub(crate) fn identity(&self, key: Option<AgentKey>) -> Result<AgentIdentity, AppError> {
         let token = match &self.proof {
             Proof::Token(_, principal) => {
@@ -96,7 +96,7 @@ impl AgentCaller {
         Ok(AgentIdentity::Key { public_key: key.to_pem() })
     }
 
-    /// The name of the network address that it asks from.
+    /// The name of the caller's network address.
     pub(crate) fn asks_from(&self) -> String {
         self.source.map_or_else(|| "unknown".to_owned(), |source| source.to_string())
     }
@@ -110,7 +110,7 @@ impl AgentCaller {
     }
 }
 
-/// The key, if it has signed the token, and the token is about this agent.
+/// The key, if it has signed the token and the claims name this agent.
 fn check_signed(
     token: &str,
     key: Option<AgentKey>,
@@ -125,7 +125,7 @@ fn check_signed(
     Ok(key)
 }
 
-/// Only whoever has the key comes here, so it may be told what is wrong.
+/// Checks the claims. Only a holder of the key reaches this check, so the error may say what is wrong.
 pub(super) fn check_claims(
     claims: &KeyClaims,
     subject: &str,
@@ -133,10 +133,10 @@ pub(super) fn check_claims(
     now: i64,
 ) -> Result<(), AppError> {
     let audience = format!("{KEY_AUDIENCE}{org}");
-    for (name, said, wanted) in
+    for (name, claimed, wanted) in
         [("sub", claims.sub.as_str(), subject), ("aud", claims.aud.as_str(), audience.as_str())]
     {
-        if said != wanted {
+        if claimed != wanted {
             let message = format!("the token's claim `{name}` must be `{wanted}`");
             return Err(AppError::unauthenticated(message));
         }
@@ -144,7 +144,7 @@ pub(super) fn check_claims(
     check_times(claims, now)
 }
 
-/// As [`check_claims`].
+/// Checks the times of a token; see [`check_claims`].
 fn check_times(claims: &KeyClaims, now: i64) -> Result<(), AppError> {
     let off = claims.iat.saturating_sub(now);
     let left = claims.exp.saturating_sub(now);
@@ -163,7 +163,7 @@ fn check_times(claims: &KeyClaims, now: i64) -> Result<(), AppError> {
     Err(AppError::unauthenticated(message).with_detail("code", "clock"))
 }
 
-/// Its key, where it signs in by one.
+/// The agent's key, if it signs in by one.
 pub(crate) fn key_of(agent: &Agent) -> Option<AgentKey> {
     match &agent.identity {
         AgentIdentity::Key { public_key } => AgentKey::from_pem(public_key).ok(),
@@ -172,8 +172,8 @@ pub(crate) fn key_of(agent: &Agent) -> Option<AgentKey> {
 }
 
 impl App {
-    /// The agent as it is now, if the caller is it, may work, and speaks in its newest session. The first request in a
-    /// session that was opened while another one went on supersedes that one.
+    /// The current agent, if the caller has proved to be it, it may work, and `number` is its newest session. If that
+    /// session was started while another one was open, its first request supersedes the other.
     pub(crate) async fn agent_in_session(
         &self,
         caller: &AgentCaller,
@@ -193,13 +193,13 @@ impl App {
                 return Err(superseded(&agent.id, number));
             }
             agent.version += 1;
-            // Whether this write or another one's is there now, the next look decides.
+            // Whether this write or a concurrent one succeeded, the next read decides.
             self.table.save_agent(caller.org, &agent).await?;
         }
         Err(AppError::contended(&caller.agent))
     }
 
-    /// The agent as it is now, if the caller is it and may work.
+    /// The current agent, if the caller has proved to be it and it may work.
     pub(super) async fn proved_agent(&self, caller: &AgentCaller) -> Result<Agent, AppError> {
         self.check_token(caller).await?;
         let Some(mut agent) = self.table.agent(caller.org, &caller.agent).await? else {
@@ -207,7 +207,7 @@ impl App {
         };
         let is_by_key = matches!(caller.proof, Proof::Key(_));
         if agent.adoption == Adoption::Pending && is_by_key {
-            // As if Canyon had never heard of it: see `App::answer_opening`.
+            // The same answer as for an agent that Canyon does not know: see `App::answer_session_start`.
             return Err(AppError::unauthorized());
         }
         if caller.identity(key_of(&agent))? != agent.identity {
@@ -226,7 +226,7 @@ impl App {
         Ok(agent)
     }
 
-    /// Whether the key of its runner, which alone vouched for it, was replaced since.
+    /// Whether the runner key by which alone the agent was adopted was replaced since.
     pub(super) async fn has_lost_its_key(
         &self,
         org: OrgUuid,
@@ -240,7 +240,7 @@ impl App {
         Ok(runners.iter().any(|runner| runner.key != key))
     }
 
-    /// A token may be revoked while its agent waits.
+    /// Checks the token again: it may be revoked while its agent waits.
     async fn check_token(&self, caller: &AgentCaller) -> Result<(), AppError> {
         if let Proof::Token(hash, _) = &caller.proof {
             let principal = self.authenticate(hash.clone()).await?;
@@ -252,7 +252,7 @@ impl App {
     }
 }
 
-/// Who has proved nothing does not learn what agents there are.
+/// The refusal for a caller without proof. It does not reveal which agents exist.
 fn unknown(caller: &AgentCaller) -> AppError {
     match &caller.proof {
         Proof::Key(_) => AppError::unauthorized(),
@@ -269,18 +269,18 @@ pub(crate) fn another(id: &AgentId) -> AppError {
     AppError::conflict(message).with_detail("code", "another_agent")
 }
 
-/// Somebody has refused it.
+/// An administrator has rejected the agent.
 pub(crate) fn rejected(id: &AgentId) -> AppError {
     let message =
         format!("agent `{id}` was rejected; an admin may change that: canyon adopt agent {id}");
     AppError::denied(message).with_detail("code", "rejected")
 }
 
-/// What vouched for it does so no more.
+/// The runner key that adopted the agent was replaced.
 pub(crate) fn key_replaced(agent: &Agent) -> AppError {
     let (id, runner) = (&agent.id, agent.runner.as_ref().map_or("", RunnerId::as_str));
     let message = format!(
-        "the `key` of runner `{runner}` was replaced, and agent `{id}` was taken up by the former one: start it with \
+        "the `key` of runner `{runner}` was replaced, and agent `{id}` was adopted by the former one: start it with \
          the new key, or adopt it: canyon adopt agent {id}"
     );
     AppError::denied(message).with_detail("code", "rejected")

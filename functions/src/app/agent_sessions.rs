@@ -1,10 +1,10 @@
-//! An agent begins and ends a session.
+//! Agents start and end sessions.
 
 use super::App;
-use super::agent_enrollment::Vouched;
+use super::agent_enrollment::Enrollment;
 use super::agent_proofs::{AgentCaller, AgentRequest, another, key_of, key_replaced, rejected};
-use super::new_agents::as_it_asks;
-use super::opening_refusals::{not_as_adopted, opened_before, other_runner, speaks_already};
+use super::new_agents::requesting_agent;
+use super::session_refusals::{not_as_adopted, other_runner, session_held, session_over};
 use crate::app::error::AppError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Opening, Process, old_program};
@@ -13,16 +13,16 @@ use canyon_identity::agent_key::AgentKey;
 use canyon_store::outcome::{Created, Saved};
 use jiff::Timestamp;
 
-/// How often an opening is weighed again when the agent has changed meanwhile.
+/// How often a session start is retried after a concurrent change of the agent.
 const MAX_TRIES: u32 = 10;
-/// After how many milliseconds an agent asks again that waits to be adopted.
+/// The pause in milliseconds before an agent that waits for adoption asks again.
 const PENDING_PAUSE: u64 = 5_000;
 
 impl App {
-    /// An agent asks for a session. An agent that nothing vouches for has one answer, 202, whether its request is noted, is
-    /// refused or is one too many, whether its name is another agent's, and whether there is such an organization. So a
-    /// stranger learns neither which organizations exist nor which agents they have.
-    pub(crate) async fn answer_opening(
+    /// Starts a session for an agent, or notes its request. If no token or runner key authenticates the agent, the
+    /// answer is always 202: whether the request is noted, is refused or is one too many, whether another agent has
+    /// the name, and whether the organization exists. So an unknown caller learns neither organizations nor agents.
+    pub(crate) async fn answer_session_start(
         &self,
         request: &AgentRequest,
         body: &OpenSession,
@@ -36,8 +36,8 @@ impl App {
         }
     }
 
-    /// An agent begins. If another session of it goes on, the first request in the new one supersedes that
-    /// ([`Agent::confirm`]). The same process may repeat the opening, which counts once.
+    /// Starts a session. If another session of the agent is open, the first request in the new one supersedes it
+    /// ([`Agent::confirm`]). The same process may repeat the request, which counts once.
     pub(crate) async fn open_session(
         &self,
         caller: &AgentCaller,
@@ -50,76 +50,79 @@ impl App {
             let key = given.or_else(|| judged.and_then(key_of));
             let now = self.now();
             let identity = caller.identity(key)?;
-            let vouched = self.vouched(caller, body, key).await?;
+            let enrollment = self.enrollment(caller, body, key).await?;
             let is_known = judged.is_some_and(|agent| agent.identity == identity);
-            let reserving =
-                self.reserving_runner(caller, &identity, vouched.as_ref(), found.as_ref()).await?;
-            if reserving.is_some() || (vouched.is_none() && !is_known) {
+            let reserving = self
+                .reserving_runner(caller, &identity, enrollment.as_ref(), found.as_ref())
+                .await?;
+            if reserving.is_some() || (enrollment.is_none() && !is_known) {
                 self.note_request(caller, body, identity, found).await?;
                 let warnings = reserving.iter().map(|runner| name_reserved(caller, runner));
                 return Ok(SessionOpened { warnings: warnings.collect(), ..pending(body) });
             }
             let known = match found {
-                Some(agent) => self.recognize(caller, agent, identity, vouched.as_ref()).await?,
-                None => self.meet(caller, body, identity, now).await?,
+                Some(agent) => {
+                    self.authenticate_agent(caller, agent, identity, enrollment.as_ref()).await?
+                }
+                None => self.register_agent(caller, body, identity, now).await?,
             };
             let Some(agent) = known else { continue };
             if agent.adoption == Adoption::Rejected {
                 return Err(rejected(&agent.id));
             }
             if body.standby && agent.live(now).is_some() {
-                return Err(speaks_already(&agent));
+                return Err(session_held(&agent));
             }
-            let warnings = warnings(&agent, body, vouched.as_ref());
-            let begun = self.begin(caller, agent, body, vouched).await?;
+            let warnings = warnings(&agent, body, enrollment.as_ref());
+            let begun = self.start_session(caller, agent, body, enrollment).await?;
             let Some((agent, opening)) = begun else { continue };
-            return self.opened(caller, agent, opening, body, warnings).await;
+            return self.started_session(caller, agent, opening, body, warnings).await;
         }
         Err(AppError::contended(&caller.agent))
     }
 
-    /// The agent that has the name, if the caller is it. `None` if a stranger that had asked under the name made way for
-    /// the caller.
-    async fn recognize(
+    /// The agent with this name, if the caller has proved to be it. `None` if a pending agent without proof had the
+    /// name and was forgotten for this caller.
+    async fn authenticate_agent(
         &self,
         caller: &AgentCaller,
         agent: Agent,
         identity: AgentIdentity,
-        vouched: Option<&Vouched>,
+        enrollment: Option<&Enrollment>,
     ) -> Result<Option<Agent>, AppError> {
         let lost_its_key = self.has_lost_its_key(caller.org, &agent).await?;
-        if lost_its_key && vouched.is_none() {
+        if lost_its_key && enrollment.is_none() {
             return Err(key_replaced(&agent));
         }
         if agent.identity == identity {
             return Ok(Some(agent));
         }
-        let Some(vouched) = vouched else { return Err(another(&agent.id)) };
+        let Some(enrollment) = enrollment else { return Err(another(&agent.id)) };
         let by_new_key =
-            lost_its_key && caller.principal().is_none() && vouched.runner == agent.runner;
-        if by_new_key || self.has_lost_its_token(caller.org, &agent, vouched).await? {
-            // The same agent, with the new key or token of its runner: its jobs stay its own.
+            lost_its_key && caller.principal().is_none() && enrollment.runner == agent.runner;
+        if by_new_key || self.has_lost_its_token(caller.org, &agent, enrollment).await? {
+            // The same agent with the new key or token of its runner: it keeps its jobs.
             return Ok(Some(Agent { identity, ..agent }));
         }
-        // A pending agent has no right to its name. A token for labels alone gives its agents no right to a name either.
-        if agent.adoption == Adoption::Pending && !vouched.is_for_labels_alone() {
-            self.make_way(caller.org, &agent).await?;
+        // A pending agent has no right to its name. Neither has an agent whose token is for labels alone.
+        if agent.adoption == Adoption::Pending && !enrollment.is_for_labels_alone() {
+            self.forget_if_unchanged(caller.org, &agent).await?;
             return Ok(None);
         }
-        // Nor does it keep a name from a runner's key once its agent is away.
-        let is_by_key = caller.principal().is_none() && vouched.runner.is_some();
+        // An agent whose token is for labels alone also loses its name to a runner's key, once it is absent without jobs.
+        let is_by_key = caller.principal().is_none() && enrollment.runner.is_some();
         if is_by_key && agent.is_confined_to_labels() && agent.live(self.now()).is_none() {
             let taken = self.table.agent_work_of(caller.org, &agent.id, None).await?;
             if taken.items.is_empty() {
-                self.make_way(caller.org, &agent).await?;
+                self.forget_if_unchanged(caller.org, &agent).await?;
                 return Ok(None);
             }
         }
         Err(another(&agent.id))
     }
 
-    /// An agent that Canyon does not know, and that something vouches for. `None` if another request was faster.
-    async fn meet(
+    /// Registers a new agent that a token or a runner key authenticates. `None` if another request was faster.
+    async fn register_agent(
         &self,
         caller: &AgentCaller,
         body: &OpenSession,
@@ -130,43 +133,44 @@ impl App {
             adoption: Adoption::Adopted,
             by_runner_key: caller.principal().is_none(),
             asked_from: None,
-            ..as_it_asks(caller, body, identity, now)
+            ..requesting_agent(caller, body, identity, now)
         };
         let record = self.record_of_agent(caller, "agent.join");
         let created = self.table.create_agent(caller.org, &agent, Some(&record)).await?;
         Ok((created == Created::Yes).then_some(agent))
     }
 
-    /// Writes the newest session, unless this opening has counted already. `None` if the agent has changed meanwhile.
-    async fn begin(
+    /// Records the newest session, unless this request has started it before. `None` after a concurrent change of the
+    /// agent.
+    async fn start_session(
         &self,
         caller: &AgentCaller,
         mut agent: Agent,
         body: &OpenSession,
-        vouched: Option<Vouched>,
+        enrollment: Option<Enrollment>,
     ) -> Result<Option<(Agent, Opening)>, AppError> {
         if body.reserved != agent.reserved {
             return Err(not_as_adopted(&agent));
         }
-        // It was adopted as what it said it was then.
-        if vouched.is_none() && body.runner != agent.runner {
+        // The adoption holds for the runner that the agent named then.
+        if enrollment.is_none() && body.runner != agent.runner {
             return Err(other_runner(&agent));
         }
-        if vouched.is_some() && agent.adoption == Adoption::Pending {
+        if enrollment.is_some() && agent.adoption == Adoption::Pending {
             agent.by_runner_key = matches!(agent.identity, AgentIdentity::Key { .. });
             agent.adoption = Adoption::Adopted;
         }
-        let described = vouched.map(Vouched::described);
+        let described = enrollment.map(Enrollment::described);
         let opening = agent.open(process(body), described, self.now());
         if opening == Opening::Superseded {
-            return Err(opened_before(&agent));
+            return Err(session_over(&agent));
         }
         agent.version += 1;
         let saved = self.table.save_agent(caller.org, &agent).await?;
         Ok((saved == Saved::Yes).then_some((agent, opening)))
     }
 
-    async fn opened(
+    async fn started_session(
         &self,
         caller: &AgentCaller,
         agent: Agent,
@@ -175,7 +179,7 @@ impl App {
         warnings: Vec<String>,
     ) -> Result<SessionOpened, AppError> {
         let (agent, held) = match opening {
-            // Nothing is written of its jobs until its process proves that it lives.
+            // Its jobs are not changed until its process proves that it is alive.
             Opening::Candidate(number) => {
                 let now = self.now();
                 let agent = agent.as_confirmed(number, now);
@@ -188,21 +192,21 @@ impl App {
                 (agent, held)
             }
         };
-        let strays = self.strays(caller.org, &agent, &body.found, &held).await?;
+        let strays = self.orphaned_jobs(caller.org, &agent, &body.found, &held).await?;
         Ok(SessionOpened {
             session: Some(agent.sessions),
             state: agent.adoption,
             protocol: body.protocol.min(PROTOCOL),
             warnings,
             pause_ms: 0,
-            held: held.told,
-            held_later: held.later,
+            held: held.described,
+            held_later: held.named,
             strays,
         })
     }
 
-    /// An agent takes its leave. What it was offered goes to others at once; what it holds stays its own. A process
-    /// that has sent nothing in its session supersedes no other by it.
+    /// Ends a session. Its offers go to other agents at once; the agent keeps the jobs that it holds. A process that
+    /// has sent no other request in its session supersedes no other session by this one.
     pub(crate) async fn close_session(
         &self,
         caller: &AgentCaller,
@@ -227,7 +231,7 @@ impl App {
     }
 }
 
-/// The key that an opening shows, once everything is judged that the body alone decides.
+/// The key in the body, after the checks that need only the body.
 fn shown_key(body: &OpenSession) -> Result<Option<AgentKey>, AppError> {
     check_protocol(body.protocol)?;
     if body.reserved && body.runner.is_none() {
@@ -281,31 +285,36 @@ fn pending(body: &OpenSession) -> SessionOpened {
     }
 }
 
-fn warnings(agent: &Agent, body: &OpenSession, vouched: Option<&Vouched>) -> Vec<String> {
+fn warnings(agent: &Agent, body: &OpenSession, enrollment: Option<&Enrollment>) -> Vec<String> {
     let mut warnings: Vec<_> =
         old_program(&body.version, env!("CARGO_PKG_VERSION")).into_iter().collect();
-    let by_token = vouched.filter(|_| agent.settled_at.is_none());
-    let (differs, why) = if let Some(vouched) = by_token {
-        // What it leaves to its token is no contradiction.
+    let by_token = enrollment.filter(|_| agent.settled_at.is_none());
+    let (differs, why) = if let Some(enrollment) = by_token {
+        // What the agent leaves to its token is no contradiction.
         let contradicts =
-            |(name, value): (&String, &String)| vouched.labels.get(name) != Some(value);
+            |(name, value): (&String, &String)| enrollment.labels.get(name) != Some(value);
         let labels = body.labels.iter().any(contradicts);
-        // An agent that names its own runner takes the jobs of that, unless it says otherwise.
+        // By default, an agent that names its own runner also takes that runner's jobs without labels.
         let wanted = body.run_untagged_jobs.or(body.runner.is_some().then_some(true));
-        let given = vouched.run_untagged_jobs.unwrap_or(vouched.runner.is_some());
+        let given = enrollment.run_untagged_jobs.unwrap_or(enrollment.runner.is_some());
         let untagged = wanted.is_some_and(|wanted| wanted != given);
         let way = "canyon create token --role agent makes another token";
-        ([labels, untagged], format!("what its token says, which counts: {way}"))
+        ([labels, untagged], format!("its token, which takes precedence: {way}"))
     } else {
         let labels = agent.labels != body.labels;
         let untagged = agent.run_untagged_jobs != body.run_untagged_jobs;
         let way = format!("to change it: canyon update agent {}", agent.id);
-        ([labels, untagged], format!("what an administrator has seen or set, which counts; {way}"))
+        (
+            [labels, untagged],
+            format!(
+                "the value that an administrator has reviewed or set, which takes precedence; {way}"
+            ),
+        )
     };
     for (what, _) in
         ["labels", "run_untagged_jobs"].iter().zip(differs).filter(|(_, differs)| *differs)
     {
-        warnings.push(format!("what the agent says of `{what}` is not {why}"));
+        warnings.push(format!("the agent's `{what}` differs from {why}"));
     }
     warnings
 }

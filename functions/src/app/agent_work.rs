@@ -1,9 +1,9 @@
-//! An agent asks for work.
+//! Polls of agents for work.
 
 use super::App;
-use super::agent_desk::{News, Told};
+use super::agent_desk::{Notification, NotificationKind};
 use super::agent_proofs::AgentCaller;
-use super::shared_waits::NO_PLACE;
+use super::shared_waits::THROTTLED_PAUSE;
 use crate::app::error::AppError;
 use crate::waits::WaitOwner;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, MAX_WAIT, Poll, TailRequest, Work};
@@ -18,29 +18,29 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often a sign of life is written again when the agent has changed meanwhile.
+/// How often a heartbeat is retried after a concurrent change of the agent.
 const MAX_TRIES: u32 = 10;
-/// The most that one answer holds of each kind.
-const MAX_NEWS: usize = 100;
-/// The most pages of 100 that one look reads of the jobs of a runner: taken by the agent, and by nobody.
+/// The most entries of each kind in one answer.
+const MAX_ENTRIES: usize = 100;
+/// The most pages of 100 that one poll reads: of the jobs that the agent holds, and of each runner's open jobs.
 const MAX_PAGES: u32 = 10;
 
-/// Agents that one look has read, each once; `None` for those that are not there any more.
-type Known = HashMap<AgentId, Option<Agent>>;
+/// Agents that one poll has read, each once; `None` for an agent that no longer exists.
+type ReadAgents = HashMap<AgentId, Option<Agent>>;
 
-/// The order of the index, for jobs of several runners.
+/// Sorts the jobs of several runners as the index does: by priority, then by age.
 fn sort(jobs: &mut [AgentJob]) {
     jobs.sort_by_key(|job| (Reverse(job.priority), job.deployment, job.attempt));
 }
 
-/// How many jobs the agent would take now.
+/// The number of further jobs that the agent accepts now.
 fn room(agent: &Agent, now: Timestamp) -> usize {
     let takes = agent.live(now).filter(|session| !agent.disabled && !session.draining);
     let room = takes.map_or(0, |session| session.concurrency.saturating_sub(session.running));
-    usize::try_from(room).unwrap_or(usize::MAX).min(MAX_NEWS)
+    usize::try_from(room).unwrap_or(usize::MAX).min(MAX_ENTRIES)
 }
 
-/// Names the job to its agent.
+/// The key that identifies the job to its agent.
 pub(crate) fn key_of(job: &AgentJob) -> JobKey {
     JobKey { runner: job.runner, deployment: job.deployment, attempt: job.attempt }
 }
@@ -66,47 +66,47 @@ fn wait_owner(caller: &AgentCaller, agent: &Agent) -> WaitOwner {
 }
 
 impl App {
-    /// What there is to do for an agent, as soon as there is anything; after the time that it would wait,
-    /// nothing. If too many requests of its token or organization wait, the answer comes early and has a pause.
+    /// The work for an agent, as soon as there is any; an empty answer after the time that the agent waits.
+    /// If too many requests of its token or organization wait, the answer comes early and contains a pause.
     pub(crate) async fn poll(
         &self,
         caller: &AgentCaller,
         number: u64,
         poll: &Poll,
     ) -> Result<Work, AppError> {
-        // Before the first look, so that no hint is missed.
+        // Subscribe before the first read, so that no hint is missed.
         let waiter = self.agents.hints.listen(caller.org, &caller.agent);
-        let mut agent = self.sign_of_life(caller, number, poll).await?;
+        let mut agent = self.record_heartbeat(caller, number, poll).await?;
         let whose = wait_owner(caller, &agent);
         let idle = agent.session.as_ref().is_some_and(|session| session.is_idle(self.now()));
-        // A request that waits occupies a function; one that has nothing to do comes again instead.
+        // A waiting request occupies a function. So an idle agent is answered at once, and asks again after the pause.
         let pause = if idle { self.agents.pause } else { Duration::ZERO };
         let wait = if pause.is_zero() { poll.wait_seconds.min(MAX_WAIT) } else { 0 };
         let wanted = Duration::from_secs(wait.into());
         let wanted = caller.principal().map_or(wanted, |by| by.sign_in.bounded(wanted, self.now()));
         let waiting = async |longest: Duration| {
-            let pause = if longest < wanted { pause.max(NO_PLACE) } else { pause };
+            let pause = if longest < wanted { pause.max(THROTTLED_PAUSE) } else { pause };
             let end = Instant::now() + longest;
             loop {
-                let (mut work, news) = self.look_for_work(caller.org, &agent).await?;
+                let (mut work, notifications) = self.find_work(caller.org, &agent).await?;
                 let now = Instant::now();
-                if !news.is_empty() || now >= end {
-                    if news.is_empty() {
+                if !notifications.is_empty() || now >= end {
+                    if notifications.is_empty() {
                         work.pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
                     }
-                    for told in news {
-                        self.agents.tell(told, self.now());
+                    for notification in notifications {
+                        self.agents.remember(notification, self.now());
                     }
                     return Ok(work);
                 }
-                waiter.wait(self.agents.look.min(end - now)).await;
+                waiter.wait(self.agents.read_interval.min(end - now)).await;
                 agent = self.agent_in_session(caller, number).await?;
             }
         };
         self.bounded_agent_wait(caller.org, whose, wanted, waiting).await
     }
 
-    pub(super) async fn sign_of_life(
+    pub(super) async fn record_heartbeat(
         &self,
         caller: &AgentCaller,
         number: u64,
@@ -131,20 +131,20 @@ impl App {
         Err(AppError::contended(&caller.agent))
     }
 
-    /// What there is to do, and what of it is news.
-    async fn look_for_work(
+    /// The work for an agent, and those of its notifications that the agent did not receive recently.
+    async fn find_work(
         &self,
         org: OrgUuid,
         agent: &Agent,
-    ) -> Result<(Work, Vec<Told>), AppError> {
-        let mut found = Findings::new(org, agent);
-        // What it was told of a moment ago comes last, so that what it cannot do hides nothing else.
-        let (untold, told) = self.own_work(org, agent).await?;
-        for job in untold.iter().chain(&told) {
+    ) -> Result<(Work, Vec<Notification>), AppError> {
+        let mut found = FoundWork::new(org, agent);
+        // Recently notified jobs come last, so that a job that the agent cannot handle does not hide others.
+        let (new, recent) = self.held_work(org, agent).await?;
+        for job in new.iter().chain(&recent) {
             found.add_taken(job);
         }
         if room(agent, self.now()) > 0 {
-            let (mut open, mut known) = (Vec::new(), Known::new());
+            let (mut open, mut known) = (Vec::new(), ReadAgents::new());
             for runner in self.runners_of_agent(org, agent).await? {
                 open.extend(self.open_work(org, agent, runner.uuid, &mut known).await?);
             }
@@ -152,60 +152,64 @@ impl App {
             self.add_offers(org, agent, open, &mut known, &mut found).await?;
         }
         let now = self.now();
-        let news = found.told.into_iter().filter(|told| self.agents.is_news(told, now)).collect();
-        Ok((found.work, news))
+        let notifications = found
+            .notifications
+            .into_iter()
+            .filter(|notification| self.agents.is_new(notification, now))
+            .collect();
+        Ok((found.work, notifications))
     }
 
-    /// The jobs of a runner that there is something to say of to this agent, whether it has taken them or
-    /// nobody has.
+    /// The jobs of a runner that need this agent's attention: those that its session holds, and those that no agent
+    /// has taken.
     pub(super) async fn work_of_runner(
         &self,
         org: OrgUuid,
         agent: &Agent,
         runner: RunnerUuid,
     ) -> Result<Vec<AgentJob>, StoreError> {
-        let (mut work, told) = self.own_work(org, agent).await?;
-        work.extend(told);
+        let (mut work, recent) = self.held_work(org, agent).await?;
+        work.extend(recent);
         work.retain(|job| job.runner == runner);
         if room(agent, self.now()) > 0 {
-            work.extend(self.open_work(org, agent, runner, &mut Known::new()).await?);
+            work.extend(self.open_work(org, agent, runner, &mut ReadAgents::new()).await?);
         }
         sort(&mut work);
         Ok(work)
     }
 
-    /// The jobs that this session has and has something to do for, whether or not it may serve their runners still:
-    /// those of which there is news, and those of which it was told a moment ago.
-    async fn own_work(
+    /// The jobs that this session holds and that need its attention, even if the agent no longer serves their runners.
+    /// The first list has new notifications; the agent received those of the second list recently.
+    async fn held_work(
         &self,
         org: OrgUuid,
         agent: &Agent,
     ) -> Result<(Vec<AgentJob>, Vec<AgentJob>), StoreError> {
-        let (mut untold, mut told) = (Vec::new(), Vec::new());
+        let (mut new, mut recent) = (Vec::new(), Vec::new());
         let mut after = None;
         for _ in 0..MAX_PAGES {
             let page = self.table.agent_work_of(org, &agent.id, after.as_ref()).await?;
             let now = self.now();
             for mut job in page.items {
-                if !job.wants_attention() || !self.goes_on_with(org, agent, &mut job).await? {
+                if !job.wants_attention() || !self.holds_or_reassigns(org, agent, &mut job).await? {
                     continue;
                 }
                 let key = key_of(&job);
-                let is_news = |what| self.agents.is_news(&told_of(org, agent, key, what), now);
-                let list = if news_of(&job).any(is_news) { &mut untold } else { &mut told };
+                let is_new = |kind| self.agents.is_new(&notification(org, agent, key, kind), now);
+                let list = if notifications_of(&job).any(is_new) { &mut new } else { &mut recent };
                 list.push(job);
             }
             after = page.next;
-            if after.is_none() || untold.len() >= MAX_NEWS {
+            if after.is_none() || new.len() >= MAX_ENTRIES {
                 break;
             }
         }
-        Ok((untold, told))
+        Ok((new, recent))
     }
 
-    /// Whether this session has the job, if need be from now on: an earlier one of the agent took it, and the opening
-    /// did not tell of it, because the agent serves another runner since.
-    async fn goes_on_with(
+    /// Whether this session holds the job. A job that an earlier session of the agent took is reassigned to this one:
+    /// the answer to the session start left it out, because the agent has served another runner since.
+    async fn holds_or_reassigns(
         &self,
         org: OrgUuid,
         agent: &Agent,
@@ -222,14 +226,14 @@ impl App {
         Ok(self.table.save_agent_job(org, job, now).await? == Saved::Yes)
     }
 
-    /// The jobs of a runner that nobody has taken and the agent may, but for those that are another's to take
-    /// now. Reads on past those, so that they hide nothing else.
+    /// The jobs of a runner that no agent has taken and that this agent may take, except those that are offered to
+    /// another agent now. Reads on past those, so that they do not hide other jobs.
     async fn open_work(
         &self,
         org: OrgUuid,
         agent: &Agent,
         runner: RunnerUuid,
-        known: &mut Known,
+        known: &mut ReadAgents,
     ) -> Result<Vec<AgentJob>, StoreError> {
         let mut open = Vec::new();
         let mut after = None;
@@ -245,19 +249,19 @@ impl App {
                 }
             }
             after = page.next;
-            if after.is_none() || open.len() >= MAX_NEWS {
+            if after.is_none() || open.len() >= MAX_ENTRIES {
                 break;
             }
         }
         Ok(open)
     }
 
-    /// The agent that a job is offered to, if it is there.
+    /// The agent that a job is offered to, if that agent exists.
     async fn offered_to(
         &self,
         org: OrgUuid,
         job: &AgentJob,
-        known: &mut Known,
+        known: &mut ReadAgents,
     ) -> Result<Option<Agent>, StoreError> {
         let Some(offer) = &job.offer else { return Ok(None) };
         if let Some(agent) = known.get(&offer.agent) {
@@ -268,14 +272,14 @@ impl App {
         Ok(found)
     }
 
-    /// What is offered to the agent, and, as far as it has room, what is offered to nobody.
+    /// Adds the jobs that are offered to the agent. While it has room, offers it jobs without a valid offer.
     async fn add_offers(
         &self,
         org: OrgUuid,
         agent: &Agent,
         open: Vec<AgentJob>,
-        known: &mut Known,
-        found: &mut Findings<'_>,
+        known: &mut ReadAgents,
+        found: &mut FoundWork<'_>,
     ) -> Result<(), AppError> {
         let now = self.now();
         let Some(session) = agent.live(now) else { return Ok(()) };
@@ -289,9 +293,9 @@ impl App {
                 offer.agent == agent.id && offer.session == session.number && now < offer.until
             });
             if let Some(offer) = own {
-                // The launcher has made it, which does not write what it knows of turns.
+                // The launcher made this offer, and the launcher does not update `offered_at`.
                 had_turn |= session.offered_at.is_none_or(|at| at < offer.until - OFFER);
-                found.add(key_of(&job), News::Offer);
+                found.add(key_of(&job), NotificationKind::Offer);
                 continue;
             }
             if !agent.has_room(job.order.kind, now) {
@@ -304,17 +308,17 @@ impl App {
             job.version += 1;
             if self.table.save_agent_job(org, &job, now).await? == Saved::Yes {
                 had_turn = true;
-                found.add(key_of(&job), News::Offer);
+                found.add(key_of(&job), NotificationKind::Offer);
             }
         }
         if had_turn {
-            self.note_offer(org, agent).await?;
+            self.record_offer(org, agent).await?;
         }
         Ok(())
     }
 
-    /// Remembers that it had its turn. Whoever has changed the agent meanwhile knows more.
-    async fn note_offer(&self, org: OrgUuid, agent: &Agent) -> Result<(), AppError> {
+    /// Records when the agent last received an offer. If the agent was changed concurrently, the write is skipped.
+    async fn record_offer(&self, org: OrgUuid, agent: &Agent) -> Result<(), AppError> {
         let mut agent = agent.clone();
         if let Some(session) = &mut agent.session {
             session.offered_at = Some(self.now());
@@ -325,63 +329,63 @@ impl App {
     }
 }
 
-/// Whether a job is another's to take now. `other` is whom it is offered to, if it is there.
+/// Whether a job is offered to another agent now. `other` is the agent that holds the offer, if it exists.
 fn is_of_another(job: &AgentJob, agent: &Agent, other: &[Agent], now: Timestamp) -> bool {
     let is_offered = job.offer.as_ref().is_some_and(|offer| offer.agent != agent.id);
     is_offered && !job.clone().offer(agent, other, now)
 }
 
-fn told_of(org: OrgUuid, agent: &Agent, job: JobKey, what: News) -> Told {
-    Told { org, agent: agent.id.clone(), session: agent.sessions, job, what }
+fn notification(org: OrgUuid, agent: &Agent, job: JobKey, kind: NotificationKind) -> Notification {
+    Notification { org, agent: agent.id.clone(), session: agent.sessions, job, kind }
 }
 
-/// What there is to tell of a job to the agent that has taken it.
-fn news_of(job: &AgentJob) -> impl Iterator<Item = News> {
+/// The notifications about a job for the agent that has taken it.
+fn notifications_of(job: &AgentJob) -> impl Iterator<Item = NotificationKind> {
     let is_new = job.taken.as_ref().is_some_and(|taken| taken.handed_over);
-    let wish = (job.wish > job.done).then_some(News::Wish(job.wish));
+    let wish = (job.wish > job.done).then_some(NotificationKind::Wish(job.wish));
     let tail = job.tail.as_ref().filter(|tail| tail.answer.is_none());
-    let tail = tail.map(|tail| News::Tail(tail.id));
-    [is_new.then_some(News::Held), wish, tail].into_iter().flatten()
+    let tail = tail.map(|tail| NotificationKind::Tail(tail.id));
+    [is_new.then_some(NotificationKind::Held), wish, tail].into_iter().flatten()
 }
 
-/// What a look has found.
-struct Findings<'a> {
+/// The result of one read: the work, and the notifications about it.
+struct FoundWork<'a> {
     org: OrgUuid,
     agent: &'a Agent,
     work: Work,
-    told: Vec<Told>,
+    notifications: Vec<Notification>,
 }
 
-impl<'a> Findings<'a> {
+impl<'a> FoundWork<'a> {
     fn new(org: OrgUuid, agent: &'a Agent) -> Self {
-        Self { org, agent, work: Work::default(), told: Vec::new() }
+        Self { org, agent, work: Work::default(), notifications: Vec::new() }
     }
 
-    fn add(&mut self, job: JobKey, what: News) {
-        if what == News::Offer {
+    fn add(&mut self, job: JobKey, kind: NotificationKind) {
+        if kind == NotificationKind::Offer {
             self.work.offers.push(job);
         }
-        self.told.push(told_of(self.org, self.agent, job, what));
+        self.notifications.push(notification(self.org, self.agent, job, kind));
     }
 
-    /// A job that somebody has taken.
+    /// Adds a job that an agent has taken.
     fn add_taken(&mut self, job: &AgentJob) {
-        if job.check_holder(self.agent).is_err() || self.told.len() >= MAX_NEWS {
+        if job.check_holder(self.agent).is_err() || self.notifications.len() >= MAX_ENTRIES {
             return;
         }
         let key = key_of(job);
         if job.taken.as_ref().is_some_and(|taken| taken.handed_over) {
             self.work.held.push(held(job));
-            self.add(key, News::Held);
+            self.add(key, NotificationKind::Held);
         }
         if job.wish > job.done {
             self.work.wishes.push(JobWish { job: key, wish: job.wish });
-            self.add(key, News::Wish(job.wish));
+            self.add(key, NotificationKind::Wish(job.wish));
         }
         if let Some(tail) = job.tail.as_ref().filter(|tail| tail.answer.is_none()) {
             let (stream, offset) = (tail.stream.clone(), tail.offset);
             self.work.tails.push(TailRequest { job: key, id: tail.id, stream, offset });
-            self.add(key, News::Tail(tail.id));
+            self.add(key, NotificationKind::Tail(tail.id));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What people do with agents.
+//! What users do with agents: adopt, reject, update, forget.
 
 use super::App;
 use super::agent_proofs::{AgentCaller, Proof, key_of};
@@ -14,10 +14,10 @@ use canyon_store::outcome::{Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 use uuid::Uuid;
 
-/// How often a change is tried again when the agent has changed meanwhile: it does so all the time.
+/// How often a change is retried after a concurrent change of the agent, whose heartbeats change it often.
 const MAX_TRIES: u32 = 20;
 impl App {
-    /// A page of the agents that are `wanted`.
+    /// A page of the agents that `wanted` selects.
     pub(crate) async fn agents_of(
         &self,
         by: &Principal,
@@ -27,13 +27,13 @@ impl App {
         Ok(self.table.agents(by.org, page, wanted).await?)
     }
 
-    /// An agent that must be there.
+    /// An agent. 404 if it does not exist.
     pub(crate) async fn agent(&self, by: &Principal, id: &AgentId) -> Result<Agent, AppError> {
         let found = self.table.agent(by.org, id).await?;
         found.ok_or_else(|| AppError::not_found("agent", id))
     }
 
-    /// Vouches for an agent; with a fingerprint, for that key and no other that may have come to show the same name.
+    /// Adopts an agent. With a fingerprint, only if the agent shows that key: another agent may have taken the name.
     pub(crate) async fn adopt_agent(
         &self,
         by: &Principal,
@@ -58,7 +58,7 @@ impl App {
         .await
     }
 
-    /// Refuses an agent. It learns so at its next look.
+    /// Rejects an agent. Its next request is refused.
     pub(crate) async fn reject_agent(
         &self,
         by: &Principal,
@@ -71,7 +71,7 @@ impl App {
         .await
     }
 
-    /// Changes what people say of an agent.
+    /// Changes the settings that users make for an agent.
     pub(crate) async fn update_agent(
         &self,
         by: &Principal,
@@ -116,7 +116,7 @@ impl App {
         Err(AppError::contended(id))
     }
 
-    /// Forgets an agent: its session ends, and it may ask again as one that nobody knows.
+    /// Forgets an agent. Its session ends, and it may ask again as an unknown agent.
     pub(crate) async fn forget_agent(
         &self,
         by: &Principal,
@@ -128,11 +128,15 @@ impl App {
         Ok(deleted)
     }
 
-    /// Forgets an agent of Canyon's own accord, unless it has changed since it was read: somebody may just have
-    /// adopted it.
-    pub(super) async fn make_way(&self, org: OrgUuid, agent: &Agent) -> Result<(), AppError> {
-        let nobody = PrincipalId(Uuid::nil());
-        let record = self.own_record("agent.forget", &agent.id, nobody, "canyon");
+    /// Forgets an agent on Canyon's own behalf, unless it was changed since it was read: an administrator may have
+    /// adopted it in between.
+    pub(super) async fn forget_if_unchanged(
+        &self,
+        org: OrgUuid,
+        agent: &Agent,
+    ) -> Result<(), AppError> {
+        let no_principal = PrincipalId(Uuid::nil());
+        let record = self.own_record("agent.forget", &agent.id, no_principal, "canyon");
         self.forget_as_read(org, agent, Some(&record)).await
     }
 
@@ -147,7 +151,7 @@ impl App {
         Ok(())
     }
 
-    /// The record of what an agent does by its own right.
+    /// The audit record of a change that an agent makes by its own right.
     pub(super) fn record_of_agent(&self, caller: &AgentCaller, action: &str) -> AuditRecord {
         let by = caller.principal().map_or(PrincipalId(Uuid::nil()), |principal| principal.id);
         self.own_record(action, &caller.agent, by, "agent")
@@ -172,7 +176,7 @@ impl App {
         }
     }
 
-    /// The token by which an agent signs in. Its labels are the agent's, whatever that says itself.
+    /// The token by which an agent signs in. If the token has labels, they replace those that the agent names.
     pub(super) async fn token_of(&self, caller: &AgentCaller) -> Result<TokenRecord, AppError> {
         let Proof::Token(hash, _) = &caller.proof else { return Err(AppError::unauthorized()) };
         let token = self.table.token_by_secret(hash).await?;

@@ -1,4 +1,4 @@
-//! Modules that people upload.
+//! Modules that users upload.
 
 use super::App;
 use crate::app::error::AppError;
@@ -10,7 +10,7 @@ use canyon_store::signed_url::{LIFETIME, SignedUpload};
 use jiff::Timestamp;
 
 impl App {
-    /// Whether large archives go straight to the object store.
+    /// Whether users upload large archives directly to the object store.
     pub(crate) fn signs_uploads(&self) -> bool {
         self.blobs.signs()
     }
@@ -28,7 +28,7 @@ impl App {
     ///
     /// # Errors
     ///
-    /// [`AppError::too_many`] if the organization has uploaded too much of late.
+    /// [`AppError::too_many`] if the organization has uploaded too much recently.
     pub(crate) async fn store_archive(
         &self,
         by: &Principal,
@@ -42,12 +42,12 @@ impl App {
         Ok(())
     }
 
-    /// An address that takes the archive of `size` bytes, and until when.
+    /// A signed URL for the upload of an archive of `size` bytes, and its expiry.
     ///
     /// # Errors
     ///
-    /// A conflict if this installation takes archives of every size itself; [`AppError::too_many`] if the organization has
-    /// uploaded too much of late.
+    /// A conflict if this installation receives archives of every size itself; [`AppError::too_many`] if the
+    /// organization has uploaded too much recently.
     pub(crate) async fn sign_upload(
         &self,
         by: &Principal,
@@ -55,7 +55,7 @@ impl App {
         size: u64,
     ) -> Result<(SignedUpload, Timestamp), AppError> {
         let unsigned =
-            || AppError::conflict("this installation takes archives itself: send it with `PUT`");
+            || AppError::conflict("this installation receives archives itself: send it with `PUT`");
         if !self.signs_uploads() {
             return Err(unsigned());
         }

@@ -1,4 +1,4 @@
-//! What the last attempt of a deployment has left in the object store: outputs, orphans, resources.
+//! Objects of a deployment's last attempt: outputs, orphans, resources.
 
 use super::App;
 use crate::app::error::AppError;
@@ -9,7 +9,8 @@ use canyon_store::blob_keys::BlobKey;
 use serde::de::DeserializeOwned;
 
 impl App {
-    /// What the last attempt has left at `key`, which takes the number of the attempt; `None` if there is nothing.
+    /// The object of the last attempt; `key` builds its key from the attempt's number. `None` if there is no such
+    /// object.
     pub(crate) async fn artifact<T: DeserializeOwned>(
         &self,
         by: &Principal,
@@ -23,7 +24,7 @@ impl App {
         })
     }
 
-    /// The outputs, encrypted for the key that the deployment names.
+    /// The outputs, encrypted to the deployment's recipient key.
     pub(crate) async fn encrypted_outputs(
         &self,
         by: &Principal,

@@ -11,8 +11,8 @@ use secrecy::ExposeSecret;
 use std::sync::Arc;
 
 impl App {
-    /// Whom a module's token speaks for: nobody, unless it is that of an attempt which a runner has claimed
-    /// and which is not over. Looked up each time, so that it ends with its attempt.
+    /// The principal of a module's read token. `None` unless a runner has claimed the attempt and the attempt is not
+    /// over. It is looked up for each request, so that the token ends with its attempt.
     pub(crate) async fn reader_of_attempt(
         &self,
         of: AttemptRef,
@@ -30,7 +30,7 @@ impl App {
         if !is_it || self.now() >= until {
             return Ok(None);
         }
-        // No further than who asked for the deployment.
+        // The module may read no more than the principal that requested the deployment.
         let (role, scoped_roles) =
             match deployment.as_ref().and_then(|found| found.reads_in.clone()) {
                 None => (Role::Viewer, Vec::new()),

@@ -1,4 +1,4 @@
-//! Whom an API token speaks for.
+//! The principals of API tokens.
 
 use super::App;
 use canyon_domain::attempt::SecretHash;
@@ -10,14 +10,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-/// How long a token that was good is taken to be good without another look. It bounds how long a
-/// revoked token still works.
+/// How long a valid token is trusted without a new read. It bounds how long a revoked token still works.
 const TRUST: Duration = Duration::from_secs(3);
-/// The most remembered tokens; beyond that all are forgotten, and looked up anew.
+/// The most remembered tokens. Beyond that, all are forgotten and read again.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Tokens that were good a moment ago, by their hash. Bad ones are not remembered: a caller cannot
-/// fill the memory with them, and a token works the moment it is made.
+/// A cache of recently valid tokens, by their hash. Invalid tokens are not cached: a caller cannot fill the memory with
+/// them, and a new token works at once.
 #[derive(Clone, Debug, Default)]
 pub struct Recent(Arc<RwLock<HashMap<String, Remembered>>>);
 
@@ -41,20 +40,19 @@ impl Recent {
         known.insert(hash.0, Remembered { principal, until });
     }
 
-    /// Forgets every token: one of them was revoked here.
+    /// Forgets every token, after one of them was revoked here.
     pub(crate) fn forget(&self) {
         self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
     }
 }
 
 impl App {
-    /// The principal that a token with this hash speaks for, or `None` if there is no such token,
-    /// it has expired, or the service account that it was issued for has changed since. The
-    /// operator's token is in no table: its hash is a setting.
+    /// The principal of the token with this hash; `None` if the token does not exist, has expired, or its service
+    /// account has changed since it was issued. The operator's token is not in the table: its hash is a setting.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when the table cannot be asked.
+    /// [`StoreError`] when the table cannot be read.
     pub async fn authenticate(
         &self,
         hash: SecretHash,

@@ -1,4 +1,4 @@
-//! Cancelling a deployment.
+//! Cancels a deployment.
 
 use super::App;
 use super::permissions::of_caller;
@@ -10,16 +10,16 @@ use canyon_domain::principal::{Principal, Role};
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 
-/// How often a cancel is tried again when the deployment has changed meanwhile.
+/// How often a cancel is retried after a concurrent change of the deployment.
 const MAX_TRIES: u32 = 20;
 
 impl App {
-    /// Asks to cancel a deployment. Where nothing runs it ends at once; a job is stopped first.
-    /// Asking again changes nothing.
+    /// Requests the cancellation of a deployment. If nothing runs, it ends at once; otherwise its job is stopped first.
+    /// A repeated request changes nothing.
     ///
     /// # Errors
     ///
-    /// 404 when there is no such deployment; 409 when it has ended otherwise.
+    /// 404 when the deployment does not exist; 409 when it has ended otherwise.
     pub async fn cancel(&self, by: &Principal, id: DeploymentId) -> Result<Deployment, AppError> {
         for _ in 0..MAX_TRIES {
             let found = self.table.deployment(by.org, id).await?;

@@ -1,26 +1,26 @@
-//! The one agent that somebody asks to launch a deployment.
+//! The check of the agent that a deployment chooses to launch it.
 
 use super::App;
-use super::deploy::Order;
+use super::deploy::DeploymentRequest;
 use crate::app::error::AppError;
 use canyon_domain::ids::RunnerId;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::runner::RunnerDefinition;
 
 impl App {
-    /// Refuses an order whose agent could never launch it.
+    /// Refuses a deployment request whose chosen agent could never launch it.
     pub(super) async fn check_chosen_agent(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
         runner: &RunnerId,
     ) -> Result<(), AppError> {
         let Some(id) = &order.agent else { return Ok(()) };
         let missing = || format!("there is no agent `{id}`");
-        // Which agents and runners there are is the organization's.
+        // Only a reader of the whole organization learns which agents and runners exist.
         let fault = |reason: String| {
-            let told = if by.role >= Role::Viewer { reason } else { missing() };
-            Err(AppError::invalid("agent", told))
+            let reason = if by.role >= Role::Viewer { reason } else { missing() };
+            Err(AppError::invalid("agent", reason))
         };
         let found = self.table.runner(by.org, runner).await?;
         let definition = found
@@ -32,19 +32,19 @@ impl App {
         if !definition.may_have_agent() {
             let kind = definition.runner_type();
             return fault(format!(
-                "runner `{runner}` is of type `{kind}`, whose jobs no agent launches: Canyon does itself"
+                "runner `{runner}` is of type `{kind}`, whose jobs no agent launches: Canyon itself launches them"
             ));
         }
         let Some(agent) = self.table.agent(by.org, id).await? else {
             return fault(missing());
         };
-        // A machine of a person's own, with what that person has there: no other's module runs on it.
+        // A reserved agent is one user's own machine, with that user's credentials. It runs no module of others.
         if agent.reserved && agent.adopted_by != Some(by.id) {
             return fault(missing());
         }
         let settings = definition.configuration.agent_settings();
         let target = settings.and_then(|settings| settings.agents.as_ref());
-        // Of a runner whose jobs Canyon launches itself, only what was adopted for that takes one.
+        // If Canyon itself launches a runner's jobs, only an agent that was adopted for that runner may take one.
         let may = agent.may_serve_alone(runner, target) && (agent.reserved || settings.is_some());
         if may {
             return Ok(());

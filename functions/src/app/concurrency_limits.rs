@@ -1,4 +1,4 @@
-//! Setting limits on how many jobs run at once.
+//! Limits on the number of concurrent jobs.
 
 use super::App;
 use crate::app::error::AppError;
@@ -8,14 +8,14 @@ use canyon_domain::principal::Principal;
 use canyon_store::outcome::Deleted;
 use canyon_store::page::{Page, PageRequest};
 
-/// A limit, and the deployments that hold its places.
+/// A limit, and the deployments that hold its slots.
 pub(crate) struct HeldLimit {
     pub(crate) limit: ConcurrencyLimit,
     pub(crate) held_by: Vec<DeploymentId>,
 }
 
 impl App {
-    /// A page of the limits, each with the deployments that hold its places.
+    /// A page of the limits, each with the deployments that hold its slots.
     pub(crate) async fn limits(
         &self,
         by: &Principal,
@@ -29,7 +29,7 @@ impl App {
         Ok(Page { items, next: found.next })
     }
 
-    /// One limit, with the deployments that hold its places.
+    /// One limit, with the deployments that hold its slots.
     pub(crate) async fn limit(
         &self,
         by: &Principal,
@@ -40,7 +40,7 @@ impl App {
         self.held(by, found).await
     }
 
-    /// `limit` with the deployments that hold its places.
+    /// `limit` with the deployments that hold its slots.
     pub(crate) async fn held(
         &self,
         by: &Principal,
@@ -51,14 +51,14 @@ impl App {
         Ok(HeldLimit { limit, held_by })
     }
 
-    /// Sets a limit, in the place of what there was.
+    /// Creates or replaces a limit.
     pub(crate) async fn set_limit(
         &self,
         by: &Principal,
         scope: LimitScope,
         max_jobs: u32,
     ) -> Result<ConcurrencyLimit, AppError> {
-        // A misspelt runner would be limited by nobody's notice. Of projects there may be groups.
+        // For a misspelt runner, the limit would have no effect and no error. A project id may be that of a group.
         if let LimitScope::Runner(id) = &scope {
             self.runner(by, id).await?;
         }
@@ -68,7 +68,7 @@ impl App {
         Ok(limit)
     }
 
-    /// Takes a limit away.
+    /// Deletes a limit.
     pub(crate) async fn delete_limit(
         &self,
         by: &Principal,

@@ -15,29 +15,29 @@ use canyon_domain::scoped_role::{ScopedRole, both};
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use jiff::SignedDuration;
 
-/// How often a request is decided again when the environment has changed meanwhile.
+/// How often a request is decided again after a concurrent change of the environment.
 const MAX_TRIES: u32 = 20;
 
 /// A request to deploy, parsed.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct DeploymentRequest {
     /// The project.
     pub project: ProjectId,
     /// The environment.
     pub env: EnvId,
     /// What to do.
     pub mode: Mode,
-    /// Stop after the plan.
+    /// Whether to stop after the plan.
     pub plan_only: bool,
-    /// The module; a destroy or rollback may come without.
+    /// The module. A destroy or rollback may omit it.
     pub module: Option<Module>,
-    /// With [`Mode::Rollback`]: what to repeat.
+    /// With [`Mode::Rollback`]: the deployment to repeat.
     pub rollback_to: Option<DeploymentId>,
-    /// What it goes before.
+    /// Its position among the waiting deployments.
     pub priority: Priority,
-    /// The one agent that is to launch it.
+    /// The agent that is to launch it.
     pub agent: Option<AgentId>,
-    /// Take whatever state lies in the runner's storage.
+    /// Adopt the state in the runner's storage, whatever it contains.
     pub accept_state: bool,
     /// The most resources that the plan may delete or replace.
     pub max_deletions: Option<u32>,
@@ -45,20 +45,20 @@ pub struct Order {
     pub encrypted_outputs_recipient: Option<String>,
     /// `age` key for logs.
     pub encrypted_logs_recipient: Option<String>,
-    /// How much the runner says.
+    /// The log level of the runner.
     pub log_level: LogLevel,
 }
 
 /// An `Idempotency-Key`, and the SHA-256 of the body that came with it.
 #[derive(Clone, Debug)]
 pub struct Idempotency {
-    /// Whose key it is: the same key of another caller leads elsewhere.
+    /// The caller. Keys of different callers are independent.
     pub of: CallerId,
     /// The key.
     pub key: String,
     /// The body's digest, in hexadecimal.
     pub body: String,
-    /// How long the key leads to what it has made.
+    /// How long the key identifies its deployment.
     pub life: SignedDuration,
 }
 
@@ -74,7 +74,7 @@ impl Idempotency {
     }
 }
 
-/// The state that an environment has, which an accepted one takes the place of.
+/// For the audit record: the state that the environment gives up for the state in the runner's storage.
 fn given_up(environment: &Environment) -> Option<String> {
     let state = environment.state.as_ref()?;
     let place = state_location(&state.storage, environment.uuid);
@@ -87,8 +87,8 @@ fn given_up(environment: &Environment) -> Option<String> {
     })
 }
 
-fn missing_environment(order: &Order) -> AppError {
-    let Order { project, env, .. } = order;
+fn missing_environment(order: &DeploymentRequest) -> AppError {
+    let DeploymentRequest { project, env, .. } = order;
     let reason = format!(
         "there is no environment `{env}` in project `{project}`; create it: canyon create \
          environment {project} {env} --set=env_type_id=TYPE"
@@ -96,15 +96,15 @@ fn missing_environment(order: &Order) -> AppError {
     AppError::absent("env_id", reason)
 }
 
-fn missing_project(order: &Order) -> AppError {
+fn missing_project(order: &DeploymentRequest) -> AppError {
     let project = &order.project;
     let reason =
         format!("there is no project `{project}`; create it: canyon create project {project}");
     AppError::absent("project_id", reason)
 }
 
-/// The answer for an environment that is not there, or not for the caller to see.
-fn unseen(by: &Principal, order: &Order) -> AppError {
+/// The refusal for an environment that does not exist, or that the caller may not see.
+fn unseen(by: &Principal, order: &DeploymentRequest) -> AppError {
     if by.sees_project(&order.project) {
         missing_environment(order)
     } else {
@@ -113,16 +113,16 @@ fn unseen(by: &Principal, order: &Order) -> AppError {
 }
 
 impl App {
-    /// Accepts a deployment: from then on it reaches an end. The same key again finds the same
+    /// Accepts a deployment: from then on it reaches an end. A request with the same idempotency key returns the same
     /// deployment.
     ///
     /// # Errors
     ///
-    /// 400 names the faulty field, 409 says what stands in the way or is missing; nothing is written then.
+    /// 400 names the faulty field; 409 names what conflicts or is missing. Nothing is written in either case.
     pub async fn deploy(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
         idempotency: Option<&Idempotency>,
     ) -> Result<Deployment, AppError> {
         match self.accept(by, order, idempotency).await {
@@ -130,8 +130,8 @@ impl App {
             Ok(None) => self.repeated(by.org, Some(by), idempotency).await?.ok_or_else(|| {
                 AppError::conflict("the idempotency key is in use; try again with another")
             }),
-            // What was accepted once is answered the same way again, even if it would be refused
-            // now. Only then is the key looked up: that spares each first request a read.
+            // A request that was accepted once gets the same answer again, even if it would be refused now. The key
+            // is looked up only after a refusal: that saves a read for each first request.
             Err(refusal) if !refusal.is_failure() => {
                 self.repeated(by.org, Some(by), idempotency).await?.ok_or(refusal)
             }
@@ -139,19 +139,19 @@ impl App {
         }
     }
 
-    /// Checks an order as [`App::deploy`] does, and writes nothing.
+    /// Checks a request as [`App::deploy`] does, and writes nothing.
     ///
     /// # Errors
     ///
-    /// As [`App::deploy`].
-    pub async fn check_order(
+    /// The same errors as [`App::deploy`].
+    pub async fn check_deployment_request(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
     ) -> Result<Environment, AppError> {
         let environment = self.open_environment(by, order).await?;
         self.bundle_for(by, order, &environment).await?;
-        // The queue may be full; what this makes is dropped.
+        // Checks whether the queue is full. The result is dropped.
         self.enqueue(by, order, None, environment.clone())?;
         Ok(environment)
     }
@@ -160,7 +160,7 @@ impl App {
     async fn accept(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
         idempotency: Option<&Idempotency>,
     ) -> Result<Option<Deployment>, AppError> {
         for _ in 0..MAX_TRIES {
@@ -194,8 +194,8 @@ impl App {
         Err(AppError::contended(&order.env))
     }
 
-    /// What the key has led to, if it has been used and still counts, and `reader`, if there is one, may still read it:
-    /// an administrator may have narrowed what the caller reads since.
+    /// The deployment of an idempotency key, if the key was used, has not expired, and `reader`, if given, may still
+    /// read the deployment: an administrator may have narrowed the caller's roles since.
     pub(super) async fn repeated(
         &self,
         org: OrgUuid,
@@ -228,7 +228,7 @@ impl App {
     async fn open_environment(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
     ) -> Result<Environment, AppError> {
         let found = self.table.environment(by.org, &order.project, &order.env).await?;
         let Some(environment) = found else { return Err(self.no_environment(by, order).await?) };
@@ -242,27 +242,32 @@ impl App {
         if order.accept_state && by.role_in((&environment).into()) < Role::Admin {
             return Err(AppError::denied(
                 "`accept_state` gives up the state that the environment has; only an administrator may \
-                 say so",
+                 set it",
             ));
         }
         self.check_chosen_agent(by, order, &environment.runner_id).await?;
         Ok(environment)
     }
 
-    /// The refusal that says whether the project is missing or only its environment.
-    async fn no_environment(&self, by: &Principal, order: &Order) -> Result<AppError, AppError> {
+    /// The refusal that names the missing project or environment.
+    async fn no_environment(
+        &self,
+        by: &Principal,
+        order: &DeploymentRequest,
+    ) -> Result<AppError, AppError> {
         if self.table.project(by.org, &order.project).await?.is_none() {
             return Ok(missing_project(order));
         }
         Ok(unseen(by, order))
     }
 
-    /// Where the module may read, if not everywhere: no further than who asks, and where it is the module of an earlier
-    /// deployment, no further than who asked for that: its author reads the log.
+    /// Where the module may read, if not everywhere. It may read no more than the principal that requested the
+    /// deployment. The module of an earlier deployment may also read no more than that deployment's requester: its
+    /// author sees the log.
     async fn reads_in(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
         environment: &Environment,
     ) -> Result<Option<Vec<ScopedRole>>, AppError> {
         let (role, scoped_roles) = by.as_reader();
@@ -277,11 +282,11 @@ impl App {
         Ok(both(own, authors.and_then(|authors| authors.reads_in)))
     }
 
-    /// The deployment and its environment as they will be stored.
+    /// The deployment and its environment, as they will be stored.
     fn enqueue(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
         reads_in: Option<Vec<ScopedRole>>,
         mut environment: Environment,
     ) -> Result<(Deployment, Environment), AppError> {
@@ -323,19 +328,19 @@ impl App {
         Ok((deployment, environment))
     }
 
-    /// Asks for the destroy run that ends with the removal of an environment. Asking again while it
-    /// runs changes nothing.
+    /// Requests the destroy run that ends with the deletion of an environment. A repeated request during the run
+    /// changes nothing.
     ///
     /// # Errors
     ///
-    /// 404 when there is no such environment; 409 when others deploy to it now.
+    /// 404 when the environment does not exist; 409 when other deployments run or wait in it.
     pub(crate) async fn request_destroy(
         &self,
         by: &Principal,
         project: &ProjectId,
         env: &EnvId,
     ) -> Result<Environment, AppError> {
-        let order = Order {
+        let order = DeploymentRequest {
             project: project.clone(),
             env: env.clone(),
             mode: Mode::Destroy,

@@ -1,8 +1,8 @@
-//! Deployments that are asked for by an event on the bus.
+//! Deployments that an event on the bus requests.
 //!
-//! Nobody waits for the answer, so there are three: accepted; refused for good, which is recorded
-//! and told on the bus, and never asked again; or failed, which EventBridge tries again. An event may
-//! be delivered more than once, so each of the first two is done once for an event id.
+//! There is no caller to answer, so a request has three results. An accepted request has a deployment. A rejected
+//! request is recorded, published on the bus, and not retried. After a failure, EventBridge retries. An event may be
+//! delivered more than once, so an acceptance and a rejection are each recorded once for an event id.
 
 mod request;
 
@@ -18,19 +18,18 @@ use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_store::StoreError;
 use jiff::SignedDuration;
-use request::{Asked, DeployRequest};
+use request::{DeployEvent, OrgRequest};
 use serde_json::Value;
 use uuid::Uuid;
 
 /// The `detail-type` of a request to deploy.
 pub const DETAIL_TYPE: &str = "canyon.deployment.requested";
 
-/// How long an event is known by its id. `EventBridge` tries for a day, Lambda for six hours more,
-/// and a queue of what could not be delivered keeps it for at most 14 days.
+/// How long an event id is remembered. `EventBridge` retries for a day, Lambda for six hours more, and a dead-letter
+/// queue keeps an event for at most 14 days.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(16 * 24);
 
-/// What a refusal says is cut to this many characters, because it quotes what its sender wrote, and an
-/// event has at most 256 KB.
+/// The most characters of a rejection's reason. It quotes the sender's input, and an event has at most 256 KB.
 const MAX_REASON: usize = 2_000;
 const MAX_FIELD: usize = 300;
 const MAX_FIELDS: usize = 50;
@@ -39,12 +38,12 @@ fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeployAnswer {
-    /// There is this deployment, from this delivery or an earlier one.
+    /// The deployment, from this delivery or an earlier one.
     Accepted(Box<Deployment>),
-    /// There is none, and to ask the same again would not change that.
+    /// The request is rejected. The same request would be rejected again.
     Rejected(Box<Rejected>),
 }
 
@@ -52,10 +51,10 @@ pub enum DeployAnswer {
 enum Refusal {
     /// Canyon failed: the same event may succeed later.
     Failed(AppError),
-    /// The request is refused, and it is known in whose name it came.
+    /// The request of a known sender is refused.
     Of(Box<Sender>, AppError),
-    /// The request is refused, and its sender may not be heard: nothing is written anywhere.
-    OfStranger(AppError),
+    /// The request of an unknown sender is refused: nothing is recorded.
+    OfUnknownSender(AppError),
 }
 
 impl From<StoreError> for Refusal {
@@ -97,23 +96,23 @@ impl Sender {
 }
 
 impl App {
-    /// Accepts or refuses what `event` asks for: an event as `EventBridge` delivers it, or
+    /// Accepts or rejects the request in `event`: an event as `EventBridge` delivers it, or
     /// `{"rule": <ARN of the rule>, "event": <the event>}`.
     ///
     /// # Errors
     ///
-    /// What may be otherwise in a moment: let it be delivered again.
+    /// A failure that may be temporary: the event should be delivered again.
     pub async fn deploy_requested(&self, event: &Value) -> Result<DeployAnswer, AppError> {
-        let request = DeployRequest::parse(event);
+        let request = DeployEvent::parse(event);
         let outcome = match &request.asked {
             Ok(asked) => self.accept_request(&request, asked).await,
-            Err(faults) => Err(Refusal::OfStranger(faults.clone().into())),
+            Err(faults) => Err(Refusal::OfUnknownSender(faults.clone().into())),
         };
         let (sender, why) = match outcome {
             Ok(deployment) => return Ok(DeployAnswer::Accepted(Box::new(deployment))),
             Err(Refusal::Failed(error)) => return Err(error),
             Err(Refusal::Of(sender, why)) => (Some(sender), why),
-            Err(Refusal::OfStranger(why)) => (None, why),
+            Err(Refusal::OfUnknownSender(why)) => (None, why),
         };
         if let Some(sender) = sender {
             self.record_rejection(&sender, &request.event_id).await?;
@@ -133,25 +132,25 @@ impl App {
 
     async fn accept_request(
         &self,
-        request: &DeployRequest,
-        asked: &Asked,
+        request: &DeployEvent,
+        asked: &OrgRequest,
     ) -> Result<Deployment, Refusal> {
         let key = Idempotency {
-            // Not the sender's: who that is may change between two deliveries.
+            // The caller is not the sender, because the sender's event source may change between two deliveries.
             of: PrincipalId(Uuid::nil()).into(),
             key: format!("event:{}", request.event_id),
             body: asked.digest.clone(),
             life: REMEMBERED,
         };
-        // An organization that is not there and one that does not know the sender look the same.
-        let stranger = || Refusal::OfStranger(unknown_sender(request, asked));
+        // The refusal is the same for a missing organization and for one that does not know the sender.
+        let unknown = || Refusal::OfUnknownSender(unknown_sender(request, asked));
         let Some(organization) = self.table.organization_named(&asked.org).await? else {
-            return Err(stranger());
+            return Err(unknown());
         };
         let sources = self.table.all_event_sources(organization.uuid).await?;
         let origin = request.origin();
         let Some(sender) = event_source::sender(&sources, origin) else {
-            return self.accepted_before(&organization, &key).await?.ok_or_else(stranger);
+            return self.accepted_before(&organization, &key).await?.ok_or_else(unknown);
         };
         let sender = Sender::new(&organization, sender);
         let order = match &asked.order {
@@ -170,7 +169,7 @@ impl App {
         done.map_err(|why| sender.refused(why))
     }
 
-    /// What was accepted once stays accepted, even if its sender may not ask any more.
+    /// A request that was accepted once stays accepted, even if its sender has lost its rights since.
     async fn accepted_before(
         &self,
         organization: &Organization,
@@ -191,7 +190,7 @@ impl App {
         self.table.record_rejection(principal.org, event, &record, until).await.map(drop)
     }
 
-    fn rejected(&self, request: &DeployRequest, why: &AppError) -> Rejected {
+    fn rejected(&self, request: &DeployEvent, why: &AppError) -> Rejected {
         let field = |(path, reason): (&str, &str)| RejectedField {
             path: shortened(path, MAX_FIELD),
             reason: shortened(reason, MAX_FIELD),
@@ -211,7 +210,7 @@ impl App {
     }
 }
 
-fn unknown_sender(request: &DeployRequest, asked: &Asked) -> AppError {
+fn unknown_sender(request: &DeployEvent, asked: &OrgRequest) -> AppError {
     if let Err(faults) = &asked.order {
         return faults.clone().into();
     }

@@ -1,4 +1,4 @@
-//! Waiting until a deployment has ended.
+//! Waits for the end of a deployment.
 
 use super::App;
 use super::permissions::of_caller;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl App {
-    /// The deployment once it has ended; `None` if it has not within `longest`, or if the caller has waited too much of
-    /// late.
+    /// The deployment once it has ended; `None` if it has not ended within `longest`, or if the caller has used up its
+    /// waiting time.
     pub(crate) async fn wait_for_end(
         &self,
         by: &Principal,
@@ -19,11 +19,11 @@ impl App {
         longest: Duration,
     ) -> Result<Option<Arc<Deployment>>, AppError> {
         let waiting = self.changes.wait_for(by, by.org, id);
-        let look = async || -> Result<Option<_>, AppError> {
+        let read = async || -> Result<Option<_>, AppError> {
             let found = waiting.deployment(&self.table).await?;
             let found = of_caller(by, Role::Viewer, id, found)?;
             Ok(Some(found).filter(|deployment| deployment.status.is_terminal()))
         };
-        self.bounded_wait(by, longest, async |longest| waiting.until(longest, look).await).await
+        self.bounded_wait(by, longest, async |longest| waiting.until(longest, read).await).await
     }
 }

@@ -1,4 +1,4 @@
-//! Making, renaming and deleting environment types.
+//! Creates, changes and deletes environment types.
 
 use super::App;
 use crate::app::error::AppError;
@@ -11,7 +11,7 @@ use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 use canyon_store::runner_rules::RuleFilter;
 
-/// How often a deletion is tried again when the users of the thing have changed meanwhile.
+/// How often a deletion is retried after a concurrent change of its users.
 const MAX_TRIES: u32 = 5;
 
 impl App {
@@ -24,7 +24,7 @@ impl App {
         Ok(self.table.env_types(by.org, page).await?)
     }
 
-    /// Makes an environment type.
+    /// Creates an environment type.
     pub(crate) async fn create_env_type(
         &self,
         by: &Principal,
@@ -45,7 +45,7 @@ impl App {
         }
     }
 
-    /// An environment type that must be there.
+    /// An environment type. 404 if it does not exist.
     pub(crate) async fn env_type(
         &self,
         by: &Principal,
@@ -55,7 +55,7 @@ impl App {
         found.ok_or_else(|| AppError::not_found("environment type", id))
     }
 
-    /// Changes the parts of an environment type that are given.
+    /// Changes the fields that are given.
     pub(crate) async fn update_env_type(
         &self,
         by: &Principal,
@@ -96,7 +96,7 @@ impl App {
     }
 }
 
-/// 400: a body names an environment type that is not there.
+/// 400: the body names an environment type that does not exist.
 pub(super) fn missing_env_type(id: &EnvTypeId) -> AppError {
     AppError::invalid(
         "env_type_id",

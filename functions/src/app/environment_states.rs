@@ -1,4 +1,4 @@
-//! Where the states of environments lie, and that no change of a runner leaves one behind.
+//! The locations of environments' states. A change of a runner must not leave a state behind.
 
 use super::App;
 use super::runners::stored_definition;
@@ -17,14 +17,14 @@ use uuid::Uuid;
 
 use super::environments::Refresh;
 
-/// How many addresses of resources an audit record keeps; the state has all of them.
+/// The most resource addresses in an audit record. The state has all of them.
 const LISTED: usize = 100;
-/// How often environments without a record are looked for; each round writes ten of them.
+/// How often environments without a record are searched; each round writes ten of them.
 const MAX_ROUNDS: u32 = 1_000;
 
 impl App {
-    /// Notes in `environment`, which is being linked to `runner`, that its state may be moved there.
-    /// Returns where to, if it has to be moved.
+    /// Records in `environment`, which is being linked to `runner`, that its state may be moved to that runner's
+    /// storage. Returns the new location, if the state has to be moved.
     ///
     /// # Errors
     ///
@@ -77,8 +77,8 @@ impl App {
         Ok(Some(to))
     }
 
-    /// Judges a change of the definition of `runner` that may put states elsewhere. With `migrate` it
-    /// notes in the runner that states may be moved from where they are.
+    /// Checks a change of the definition of `runner` that may move states. With `migrate` it records in the runner that
+    /// states may be moved from their present location.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl App {
         after: &RunnerDefinition,
         migrate: bool,
     ) -> Result<(), AppError> {
-        // Two storages lead every environment to the same place, or none.
+        // Two storages map either every environment to the same location, or none.
         let stays = same_place(&before.state_storage, &after.state_storage, EnvUuid(Uuid::nil()));
         if stays && before.state_site() == after.state_site() {
             return Ok(());
@@ -101,7 +101,7 @@ impl App {
                 !stays && same_place(&state.storage, &after.state_storage, env.uuid)
             };
             env.runner_id == runner.id
-                // A run that is under way may be creating the first ones.
+                // A running deployment may be creating the first resources.
                 && (env.may_hold_resources() || env.turns.current.is_some())
                 && !env.state.as_ref().is_some_and(is_there)
         };
@@ -110,8 +110,8 @@ impl App {
             return if users.is_empty() { Ok(()) } else { Err(refusal(&runner.id, &users)) };
         }
         if stays {
-            // The same storage on other machines, or in a cluster of another address: the run itself sees whether
-            // its state is there.
+            // The storage is the same, on other machines or in a cluster with another address. The run itself checks
+            // whether its state is there.
             return Ok(());
         }
         self.record_states(by, &runner.id, before).await?;
@@ -121,8 +121,8 @@ impl App {
         Ok(())
     }
 
-    /// Environments that an earlier version of Canyon has deployed have no record of where their state
-    /// is: while the runner still says it, it is written down.
+    /// Environments that an earlier version of Canyon has deployed have no record of the location of their state. It is
+    /// recorded while the runner's definition still has that location.
     async fn record_states(
         &self,
         by: &Principal,
@@ -143,7 +143,7 @@ impl App {
                 let subject =
                     format!("projects/{}/envs/{}", environment.project_id, environment.id);
                 let record = self.record(by, "environment.record_state", subject);
-                // One that was changed meanwhile is found again.
+                // An environment that was changed concurrently is found again in the next round.
                 let _: Saved = self.table.save_environment(by.org, &environment, &record).await?;
             }
         }
@@ -163,35 +163,35 @@ impl App {
             return Ok(vec!["resources in a state that no run has reported".to_owned()]);
         };
         let place = state_location(&state.storage, environment.uuid);
-        let mut said = vec![match &state.facts {
+        let mut details = vec![match &state.facts {
             Some(facts) => format!("{} resources in the state at {place}", facts.resources),
             None => format!("an unknown number of resources in the state at {place}"),
         }];
         let runner = stored_definition(&self.runner(by, &environment.runner_id).await?)?;
         if !same_place(&state.storage, &runner.state_storage, environment.uuid) {
             let now = state_location(&runner.state_storage, environment.uuid);
-            said.push(format!(
-                "or at {now}, if a run moved it there and was ended before it said so"
+            details.push(format!(
+                "or at {now}, if a run moved it there and was ended before it reported that"
             ));
         }
         match state.doubt {
-            Some(Doubt::Unfinished(deployment) | Doubt::Unseen(deployment)) => said.push(format!(
-                "there may be more: deployment {deployment} did not say all that it left"
-            )),
+            Some(Doubt::Unfinished(deployment) | Doubt::Unseen(deployment)) => details.push(
+                format!("there may be more: deployment {deployment} did not report everything that it left"),
+            ),
             Some(Doubt::Unrecorded) => {
-                said.push("there may be more: no run has reported this state".to_owned());
+                details.push("there may be more: no run has reported this state".to_owned());
             }
             None => {}
         }
-        let Some(reported) = state.reported else { return Ok(said) };
+        let Some(reported) = state.reported else { return Ok(details) };
         let key = BlobKey::resources(by.org, reported.by, reported.attempt);
-        let Some(bytes) = self.blobs.get(&key).await? else { return Ok(said) };
+        let Some(bytes) = self.blobs.get(&key).await? else { return Ok(details) };
         let addresses: Vec<String> = serde_json::from_slice(&bytes).map_err(|error| {
             tracing::error!(%error, deployment = %reported.by, "a stored artifact does not parse");
             AppError::internal()
         })?;
-        said.extend(addresses.into_iter().take(LISTED));
-        Ok(said)
+        details.extend(addresses.into_iter().take(LISTED));
+        Ok(details)
     }
 }
 

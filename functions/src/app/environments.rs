@@ -1,4 +1,4 @@
-//! Making, changing and deleting environments, and linking them to runners.
+//! Creates, changes and deletes environments, and links them to runners.
 
 use super::App;
 use super::env_types::missing_env_type;
@@ -15,63 +15,63 @@ use canyon_domain::turn::Turns;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 
-/// How often a change is tried again when the environment has changed meanwhile.
+/// How often a change is retried after a concurrent change of the environment.
 const MAX_TRIES: u32 = 20;
-/// Positions of what an environment refers to; see `Table::create_environment`.
+/// Indices into the references that `Table::create_environment` checks.
 const PROJECT: usize = 1;
 const ENV_TYPE: usize = 2;
 
-/// An environment that is wanted.
+/// A request to create an environment, parsed.
 #[derive(Clone, Debug)]
-pub(crate) struct EnvironmentOrder {
+pub(crate) struct EnvironmentRequest {
     /// Its id.
     pub(crate) id: EnvId,
     /// Its project.
     pub(crate) project: ProjectId,
     /// Its type.
     pub(crate) env_type: EnvTypeId,
-    /// What people call it.
+    /// The name that the console shows.
     pub(crate) display_name: DisplayName,
-    /// How much a run may delete; that of the type if it is not given.
+    /// The limit of deletions for a run; by default that of the type.
     pub(crate) deletion_protection: Option<DeletionProtection>,
 }
 
-/// How an environment is linked to another runner.
+/// Options for linking an environment to another runner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refresh {
-    /// Only say what would happen.
+    /// Report the result without a change.
     pub(crate) dry_run: bool,
     /// The next run may move the state to the storage of the new runner.
     pub(crate) migrate: bool,
 }
 
-/// How an environment is deleted.
+/// Options for deleting an environment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deletion {
-    /// What was deployed to it is left behind.
+    /// Leave the deployed resources behind.
     pub(crate) force: bool,
-    /// The environment that is meant, if the caller says so. A request that a network repeats late
-    /// finds another one under the same name.
+    /// The UUID of the environment to delete, if the caller gives it. A request that the network repeats late could
+    /// meet a new environment with the same name.
     pub(crate) only: Option<EnvUuid>,
 }
 
-/// What a deletion came to.
+/// The result of a deletion.
 #[derive(Debug)]
 pub(crate) enum Removal {
-    /// It is gone.
+    /// The environment is deleted.
     Gone,
-    /// A destroy run empties it first.
+    /// A destroy run removes its resources first.
     Destroying(Box<Environment>),
 }
 
-/// Which runner the rules choose for an environment.
+/// The result of linking an environment to the runner that the rules choose.
 #[derive(Debug)]
 pub(crate) struct Refreshed {
-    /// The runner that is linked, or would be.
+    /// The linked runner, or the one that a dry run would link.
     pub(crate) runner: RunnerId,
     /// Whether the link was changed.
     pub(crate) updated: bool,
-    /// Where the next run moves the state, or would.
+    /// Where the next run moves the state, or would move it after a dry run.
     pub(crate) moves_state_to: Option<String>,
 }
 
@@ -91,11 +91,11 @@ impl App {
         Ok(self.table.environments(by.org, project, page, wanted).await?)
     }
 
-    /// Makes an environment, linked to the runner that the rules choose now.
+    /// Creates an environment, linked to the runner that the rules choose now.
     pub(crate) async fn create_environment(
         &self,
         by: &Principal,
-        order: EnvironmentOrder,
+        order: EnvironmentRequest,
     ) -> Result<Environment, AppError> {
         let target = Target::NewEnvironment { project: &order.project, env_type: &order.env_type };
         for _ in 0..MAX_TRIES {
@@ -141,7 +141,7 @@ impl App {
                     return Err(AppError::not_found("project", &order.project));
                 }
                 Created::Missing(ENV_TYPE) => return Err(missing_env_type(&order.env_type)),
-                // The runner was deleted after it had been chosen: the rules choose again.
+                // The runner was deleted after the rules had chosen it: they choose again.
                 Created::Missing(_) => {}
             }
         }
@@ -159,7 +159,7 @@ impl App {
         Ok(chosen.runner.clone())
     }
 
-    /// An environment that must be there, and in which `by` has the role `needed`.
+    /// An environment in which `by` has the role `needed`. 404 if it does not exist.
     pub(crate) async fn environment(
         &self,
         by: &Principal,
@@ -204,10 +204,9 @@ impl App {
         Err(AppError::contended(env))
     }
 
-    /// Links an environment to the runner that the rules choose now; with `dry_run` it only says
-    /// which. Refused while deployments run or wait: they were accepted for the runner that is
-    /// linked, and the job that runs writes the state that lies there. Refused too when the new runner
-    /// keeps state elsewhere, unless the state may be moved.
+    /// Links an environment to the runner that the rules choose now; with `dry_run` it only reports that runner.
+    /// Refused while deployments run or wait: they were accepted for the linked runner, and a running job writes the
+    /// state there. Also refused if the new runner keeps state elsewhere, unless the state may be moved.
     pub(crate) async fn refresh_runner(
         &self,
         by: &Principal,
@@ -240,8 +239,7 @@ impl App {
         Err(AppError::contended(env))
     }
 
-    /// Deletes an environment. What was deployed to it is destroyed first, unless that is to be left
-    /// behind.
+    /// Deletes an environment. A destroy run removes its resources first, unless `force` leaves them behind.
     pub(crate) async fn delete_environment(
         &self,
         by: &Principal,
@@ -253,8 +251,8 @@ impl App {
             let environment = self.environment(by, Role::Admin, project, env).await?;
             if let Some(only) = only.filter(|only| *only != environment.uuid) {
                 return Err(AppError::conflict(format!(
-                    "environment `{env}` of project `{project}` has been made anew: its uuid is {}, and {only} was to \
-                     be deleted. Nothing was done. Look at it first: canyon get environment {project} {env}",
+                    "the environment `{env}` of project `{project}` is a new one: its uuid is {}, and the request was to \
+                     delete {only}. Nothing was deleted. Check it first: canyon get environment {project} {env}",
                     environment.uuid
                 )));
             }
@@ -266,8 +264,8 @@ impl App {
                 && let Some(unfinished) = environment.unfinished()
             {
                 return Err(AppError::conflict(format!(
-                    "deployment {unfinished} to environment `{env}` did not say all that it left, and there is \
-                     nothing that a destroy run could find: look at its log and its orphans, remove what is left, \
+                    "deployment {unfinished} to environment `{env}` did not report everything that it left, and there is \
+                     nothing that a destroy run could find: read its log and its orphans, remove what is left, \
                      and delete the environment with `force=true` (canyon delete environment {project} {env} --force). \
                      Or deploy once more: a deployment that succeeds as a whole ends that doubt"
                 )));

@@ -12,8 +12,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::time::Duration;
 
-/// How long a caller waits before it repeats what a busy store or key service refused: their limits are
-/// per second.
+/// How long a caller waits before it retries after a throttled store or key service. Their limits are per second.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
 /// What kind of failure it is.
@@ -29,7 +28,7 @@ pub enum ErrorKind {
     NotFound,
     /// The request contradicts what exists.
     Conflict,
-    /// Other callers changed the same thing at the same time, at each try. The same request may succeed in a moment.
+    /// Other callers changed the same object in each try. The same request may succeed in a moment.
     Contended,
     /// The caller asks too often.
     TooMany,
@@ -114,7 +113,7 @@ impl AppError {
         error
     }
 
-    /// Other callers changed `thing` at the same time, at each try.
+    /// Other callers changed `thing` in each try.
     pub fn contended(thing: impl fmt::Display) -> Self {
         let message = format!("`{thing}` is being changed by others; try again");
         Self::new(ErrorKind::Contended, message).with_detail("code", "contended")
@@ -132,7 +131,7 @@ impl AppError {
 
     /// Canyon failed. The message does not say how: the log does.
     pub fn internal() -> Self {
-        Self::new(ErrorKind::Internal, "something went wrong in Canyon; it is in the log")
+        Self::new(ErrorKind::Internal, "Canyon failed; its log has the cause")
     }
 
     /// The same with a member for programs.
@@ -206,7 +205,7 @@ impl From<StoreError> for AppError {
             tracing::warn!(error = %Causes(&error), "the store is not available");
             return Self::unavailable(error.to_string());
         }
-        // The caller has sent it, in one request or in several.
+        // The caller has sent the large item, in one request or in several.
         if let StoreError::TooLarge { part, .. } = &error {
             return Self::invalid(part, format!("is too large: {error}"));
         }

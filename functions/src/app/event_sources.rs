@@ -1,4 +1,4 @@
-//! Making, changing and deleting event sources.
+//! Creates, changes and deletes event sources.
 
 use super::App;
 use crate::app::error::AppError;
@@ -9,22 +9,22 @@ use canyon_store::event_sources::MAX_EVENT_SOURCES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 
-/// How often a change is tried again when the event source has changed meanwhile.
+/// How often a change is retried after a concurrent change of the event source.
 const MAX_TRIES: u32 = 10;
 
-/// What is to become of a part of a scope.
+/// The change of one part of a scope.
 #[derive(Clone, Debug)]
 pub(crate) enum Narrowing<T> {
-    /// What it is.
+    /// The part stays as it is.
     Stays,
-    /// Any will do.
+    /// The part is no longer restricted.
     Any,
-    /// Only this one.
+    /// The part is restricted to this value.
     To(T),
 }
 
 impl<T> Narrowing<T> {
-    /// The part, where it was `before`.
+    /// The new value of a part whose value was `before`.
     pub(crate) fn of(self, before: Option<T>) -> Option<T> {
         match self {
             Self::Stays => before,
@@ -34,7 +34,7 @@ impl<T> Narrowing<T> {
     }
 }
 
-/// What is to change of an event source.
+/// The fields of an event source to change.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSourceChange {
     pub(crate) account: Option<AccountId>,
@@ -64,8 +64,8 @@ impl App {
         Ok(self.table.event_sources(by.org, page).await?)
     }
 
-    /// Makes an event source. One that covers the same as another is refused: it would be left to
-    /// chance in whose name a request is done.
+    /// Creates an event source. Refused if another one has the same scope: it would then be undefined which of them
+    /// admits a request.
     pub(crate) async fn create_event_source(
         &self,
         by: &Principal,
@@ -119,7 +119,7 @@ impl App {
         ))
     }
 
-    /// An event source that must be there.
+    /// An event source. 404 if it does not exist.
     pub(crate) async fn event_source(
         &self,
         by: &Principal,
@@ -129,7 +129,7 @@ impl App {
         found.ok_or_else(|| AppError::not_found("event source", id))
     }
 
-    /// Changes what `change` gives. It counts for the next event.
+    /// Changes the fields that `change` gives. The change applies from the next event on.
     pub(crate) async fn update_event_source(
         &self,
         by: &Principal,
@@ -155,7 +155,7 @@ impl App {
         Err(AppError::contended(id))
     }
 
-    /// Deletes an event source: its requests are refused from then on. What they have made goes on.
+    /// Deletes an event source: its requests are refused from then on. Its earlier deployments continue.
     pub(crate) async fn delete_event_source(
         &self,
         by: &Principal,

@@ -1,4 +1,4 @@
-//! A new session goes on with the jobs of its place, however many there are, and clears away what nobody waits for.
+//! A new session adopts the jobs of its place, and removes orphaned jobs.
 
 use super::App;
 use super::agent_work::{held, key_of};
@@ -15,114 +15,118 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-/// How often a job is weighed again when it has changed meanwhile.
+/// How often a job is retried after a concurrent change.
 const MAX_TRIES: u32 = 20;
-/// How many jobs one opening reads or writes at once.
-const AT_ONCE: usize = 16;
-/// Of how many jobs the answer to an opening tells all: each with its order, which may be long.
-const MAX_TOLD: usize = 100;
-/// How many further ones it names.
+/// The most concurrent reads or writes for one session start.
+const MAX_CONCURRENT: usize = 16;
+/// The most jobs that the answer to a session start describes in full. Each has its launch order, which may be long.
+const MAX_DESCRIBED: usize = 100;
+/// The most further jobs that the answer only names.
 const MAX_NAMED: usize = 20_000;
 
-/// The jobs that an agent goes on with in its new session.
+/// The jobs that an agent holds in its new session.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    /// The first of them, of which the answer to the opening tells all.
-    pub(super) told: Vec<HeldJob>,
-    /// The others, of which the answers to its polls tell.
-    pub(super) later: Vec<JobKey>,
+pub(super) struct HeldJobs {
+    /// The first jobs, which the answer to the session start describes in full.
+    pub(super) described: Vec<HeldJob>,
+    /// The other jobs, which later answers to polls describe.
+    pub(super) named: Vec<JobKey>,
 }
 
-impl Held {
-    /// Of these jobs, with the place of each.
+impl HeldJobs {
+    /// The jobs, each with its position in the list.
     fn of(jobs: impl Iterator<Item = (usize, AgentJob)>) -> Self {
         let mut answer = Self::default();
-        for (place, job) in jobs {
-            if place < MAX_TOLD {
-                answer.told.push(held(&job));
+        for (position, job) in jobs {
+            if position < MAX_DESCRIBED {
+                answer.described.push(held(&job));
             } else {
-                answer.later.push(key_of(&job));
+                answer.named.push(key_of(&job));
             }
         }
-        answer.later.truncate(MAX_NAMED);
+        answer.named.truncate(MAX_NAMED);
         answer
     }
 }
 
 impl App {
-    /// The jobs of its place that an agent goes on with in its new session.
+    /// Reassigns the jobs of the agent's place to its new session.
     pub(super) async fn held_jobs(
         &self,
         org: OrgUuid,
         agent: &Agent,
         opening: Opening,
-    ) -> Result<Held, AppError> {
-        let is_told = |_: usize, job: &AgentJob| match opening {
+    ) -> Result<HeldJobs, AppError> {
+        let is_described = |_: usize, job: &AgentJob| match opening {
             Opening::New => true,
-            // The answer may be lost: a poll tells what others have left since.
+            // The answer may be lost: a poll announces the jobs that other agents have left since.
             Opening::Again | Opening::Candidate(_) | Opening::Superseded => has_taken(agent, job),
         };
-        self.go_on_with_all(org, agent, is_told).await
+        self.reassign_all(org, agent, is_described).await
     }
 
-    /// A session has superseded another one: its agent's jobs are its own from now on. Its opening was answered at
-    /// `opened_at` with those that were held then; polls tell of the others.
+    /// Reassigns an agent's jobs to the session that has superseded another one. The answer at `opened_at` to its start
+    /// described the jobs that the agent held then. Polls announce the others.
     pub(super) async fn adopt_jobs(
         &self,
         org: OrgUuid,
         agent: &Agent,
         opened_at: Timestamp,
     ) -> Result<(), AppError> {
-        let is_told = |count: usize, job: &AgentJob| {
-            // If there are more than one answer holds, it is not known which of them that answer told.
+        let is_described = |count: usize, job: &AgentJob| {
+            // Beyond the size of one answer, it is unknown which jobs that answer described.
             let was_held = job.taken.as_ref().is_some_and(|taken| taken.at < opened_at);
-            count <= MAX_TOLD && was_held && has_taken(agent, job)
+            count <= MAX_DESCRIBED && was_held && has_taken(agent, job)
         };
-        self.go_on_with_all(org, agent, is_told).await.map(drop)
+        self.reassign_all(org, agent, is_described).await.map(drop)
     }
 
-    /// `is_told` says of a job, one of so many, whether an answer to the opening tells all of it.
-    async fn go_on_with_all(
+    /// Reassigns all jobs of a session. `is_described` gets the number of jobs and a job. It returns whether the answer to
+    /// the session start describes that job in full.
+    async fn reassign_all(
         &self,
         org: OrgUuid,
         agent: &Agent,
-        is_told: impl Fn(usize, &AgentJob) -> bool,
-    ) -> Result<Held, AppError> {
+        is_described: impl Fn(usize, &AgentJob) -> bool,
+    ) -> Result<HeldJobs, AppError> {
         let (jobs, holders) = self.jobs_of_session(org, agent).await?;
         let (this, count) = (Arc::new(agent.clone()), jobs.len());
-        let go_on = |(place, job): (usize, AgentJob)| {
+        let reassign = |(position, job): (usize, AgentJob)| {
             let (app, agent) = (self.clone(), this.clone());
             let holder = holder_of(&holders, &job).cloned();
-            let is_told = place < MAX_TOLD && is_told(count, &job);
+            let is_described = position < MAX_DESCRIBED && is_described(count, &job);
             async move {
-                let job = app.go_on_with(org, &agent, job, holder, is_told).await;
-                job.map(|job| (place, job))
+                let job = app.reassign(org, &agent, job, holder, is_described).await;
+                job.map(|job| (position, job))
             }
         };
-        let mut gone_on = each(jobs.into_iter().enumerate().collect(), go_on).await?;
-        gone_on.sort_by_key(|(place, _)| *place);
-        Ok(Held::of(gone_on.into_iter().filter_map(|(place, job)| Some((place, job?)))))
+        let mut reassigned =
+            map_concurrently(jobs.into_iter().enumerate().collect(), reassign).await?;
+        reassigned.sort_by_key(|(position, _)| *position);
+        Ok(HeldJobs::of(
+            reassigned.into_iter().filter_map(|(position, job)| Some((position, job?))),
+        ))
     }
 
-    /// The same of a session that supersedes another one with its first request: nothing is written.
+    /// The jobs of a session that supersedes another one with its first request. Nothing is written yet.
     pub(super) async fn jobs_to_adopt(
         &self,
         org: OrgUuid,
         agent: &Agent,
-    ) -> Result<Held, AppError> {
+    ) -> Result<HeldJobs, AppError> {
         let (jobs, _) = self.jobs_of_session(org, agent).await?;
-        Ok(Held::of(jobs.into_iter().enumerate()))
+        Ok(HeldJobs::of(jobs.into_iter().enumerate()))
     }
 
-    /// The jobs that an agent goes on with, oldest first, and the agents that hold them now.
+    /// The jobs that an agent may adopt, oldest first, and the agents that hold them now.
     async fn jobs_of_session(
         &self,
         org: OrgUuid,
         agent: &Agent,
     ) -> Result<(Vec<AgentJob>, HashMap<AgentId, Agent>), AppError> {
-        let mut jobs = self.jobs_in_reach(org, agent).await?;
+        let mut jobs = self.adoptable_jobs(org, agent).await?;
         let (holders, now) = (self.holders(org, agent, &jobs).await?, self.now());
-        // So that those that others go on watching are not counted among the first.
+        // Remove the jobs that other agents still watch, so that they do not use up the first positions.
         jobs.retain(|job| {
             let holder = holder_of(&holders, job);
             is_own(agent, job) || job.clone().take_over(agent, holder, now)
@@ -130,8 +134,8 @@ impl App {
         Ok((jobs, holders))
     }
 
-    /// The jobs that an agent may go on with, oldest first: also those that it took for runners that name others by now.
-    async fn jobs_in_reach(&self, org: OrgUuid, agent: &Agent) -> Result<Vec<AgentJob>, AppError> {
+    /// The jobs that an agent may adopt, oldest first. They include jobs of runners that select other agents by now.
+    async fn adoptable_jobs(&self, org: OrgUuid, agent: &Agent) -> Result<Vec<AgentJob>, AppError> {
         let served = self.runners_of_agent(org, agent).await?;
         let served: HashSet<RunnerUuid> = served.iter().map(|runner| runner.uuid).collect();
         let kinds = agent.session.as_ref().map(|session| session.serves.as_slice());
@@ -143,16 +147,16 @@ impl App {
             let table = self.table.clone();
             async move { table.agent_jobs(org, runner).await.map_err(AppError::from) }
         };
-        let found = each(runners.map(|runner| runner.uuid).collect(), read).await?;
+        let found = map_concurrently(runners.map(|runner| runner.uuid).collect(), read).await?;
         let may = |job: &AgentJob| {
-            may_go_on_with(agent, job) && (served.contains(&job.runner) || has_taken(agent, job))
+            may_adopt(agent, job) && (served.contains(&job.runner) || has_taken(agent, job))
         };
         let mut jobs: Vec<AgentJob> = found.into_iter().flatten().filter(may).collect();
         jobs.sort_unstable_by_key(|job| (job.deployment, job.attempt));
         Ok(jobs)
     }
 
-    /// Those other agents that hold any of `jobs`, each read once.
+    /// The other agents that hold any of `jobs`, each read once.
     async fn holders(
         &self,
         org: OrgUuid,
@@ -165,34 +169,34 @@ impl App {
             let table = self.table.clone();
             async move { table.agent(org, &id).await.map_err(AppError::from) }
         };
-        let found = each(others.into_iter().collect(), read).await?;
+        let found = map_concurrently(others.into_iter().collect(), read).await?;
         Ok(found.into_iter().flatten().map(|agent| (agent.id.clone(), agent)).collect())
     }
 
-    /// The job as it is held now, by this session; `None` if it is not this agent's to go on with. What the
-    /// answer to the opening does not tell, the answers to its polls do.
-    async fn go_on_with(
+    /// Reassigns a job to this session and returns it; `None` if this agent may not adopt it. If `is_described` is false,
+    /// the answers to its polls announce the job.
+    async fn reassign(
         &self,
         org: OrgUuid,
         agent: &Agent,
         mut job: AgentJob,
         mut holder: Option<Agent>,
-        is_told: bool,
+        is_described: bool,
     ) -> Result<Option<AgentJob>, AppError> {
         for _ in 0..MAX_TRIES {
             let (was_own, now) = (is_own(agent, &job), self.now());
-            let is_held = was_own
-                || (may_go_on_with(agent, &job) && job.take_over(agent, holder.as_ref(), now));
+            let is_held =
+                was_own || (may_adopt(agent, &job) && job.take_over(agent, holder.as_ref(), now));
             if !is_held {
                 return Ok(None);
             }
-            // Whoever polls by the runner's key is told what it is to do, and not what it holds.
-            let is_told = is_told || job.polled.is_some();
+            // A poller with the runner's key receives messages, and no list of the jobs that it holds.
+            let is_described = is_described || job.polled.is_some();
             let Some(taken) = &mut job.taken else { return Ok(None) };
-            if was_own && (is_told || taken.handed_over) {
+            if was_own && (is_described || taken.handed_over) {
                 return Ok(Some(job));
             }
-            taken.handed_over = !is_told;
+            taken.handed_over = !is_described;
             job.version += 1;
             if self.table.save_agent_job(org, &job, now).await? == Saved::Yes {
                 return Ok(Some(job));
@@ -210,94 +214,94 @@ impl App {
         Err(AppError::contended(job.deployment))
     }
 
-    /// Which of the jobs that an agent finds in its place nobody waits for any more.
-    pub(super) async fn strays(
+    /// The orphaned jobs among those that an agent finds in its place: their attempts have ended.
+    pub(super) async fn orphaned_jobs(
         &self,
         org: OrgUuid,
         agent: &Agent,
         found: &[JobKey],
-        held: &Held,
+        held: &HeldJobs,
     ) -> Result<Vec<JobKey>, AppError> {
-        let told = held.told.iter().map(|held| &held.job);
-        let known: HashSet<&JobKey> = told.chain(&held.later).collect();
-        // What is another runner's may be another agent's.
+        let described = held.described.iter().map(|held| &held.job);
+        let known: HashSet<&JobKey> = described.chain(&held.named).collect();
+        // A job of a runner that this agent does not serve may belong to another agent.
         let runners = self.runners_of_agent(org, agent).await?;
         let served: HashSet<RunnerUuid> = runners.iter().map(|runner| runner.uuid).collect();
         let asked = |key: &&JobKey| served.contains(&key.runner) && !known.contains(*key);
-        let look = |key: JobKey| {
+        let check = |key: JobKey| {
             let app = self.clone();
             async move {
-                let is_stray = app.is_stray(org, &key).await.map_err(AppError::from);
-                is_stray.map(|is_stray| is_stray.then_some(key))
+                let is_orphaned = app.is_orphaned(org, &key).await.map_err(AppError::from);
+                is_orphaned.map(|is_orphaned| is_orphaned.then_some(key))
             }
         };
-        let found = each(found.iter().filter(asked).copied().collect(), look).await?;
-        let mut strays: Vec<JobKey> = found.into_iter().flatten().collect();
-        strays.sort_unstable();
-        Ok(strays)
+        let found = map_concurrently(found.iter().filter(asked).copied().collect(), check).await?;
+        let mut orphaned: Vec<JobKey> = found.into_iter().flatten().collect();
+        orphaned.sort_unstable();
+        Ok(orphaned)
     }
 
-    async fn is_stray(&self, org: OrgUuid, key: &JobKey) -> Result<bool, StoreError> {
+    async fn is_orphaned(&self, org: OrgUuid, key: &JobKey) -> Result<bool, StoreError> {
         let job = self.table.agent_job(org, key.runner, key.deployment, key.attempt).await?;
         if job.is_some_and(|job| job.taken.is_some()) {
             return Ok(false);
         }
-        // Jobs of deployments that the table does not know are another installation's.
+        // A job whose deployment is not in the table belongs to another installation.
         let deployment = self.table.deployment(org, key.deployment).await?;
         Ok(deployment.is_some() && !self.is_open(org, key).await?)
     }
 }
 
-/// The other agent that holds a job, if it is known still.
+/// The other agent that holds a job, if that agent still exists.
 fn holder_of<'a>(holders: &'a HashMap<AgentId, Agent>, job: &AgentJob) -> Option<&'a Agent> {
     holders.get(&job.taken.as_ref()?.agent)
 }
 
-/// Whether this very session holds the job.
+/// Whether this session holds the job.
 fn is_own(agent: &Agent, job: &AgentJob) -> bool {
     job.check_holder(agent).is_ok()
 }
 
-/// Whether the agent may go on with a job, if its holder is gone: one of its own, or one of its place that it
-/// might have been given. The place alone is what the agent says of itself.
-fn may_go_on_with(agent: &Agent, job: &AgentJob) -> bool {
+/// Whether the agent may adopt a job if its holder is gone: it took the job itself, or the job runs in its place and
+/// the agent may serve its runner. The place alone proves nothing, because the agent chooses it.
+fn may_adopt(agent: &Agent, job: &AgentJob) -> bool {
     let (Some(session), Some(taken)) = (&agent.session, &job.taken) else { return false };
     let may_serve = agent.may_serve_alone(&job.order.runner_id, job.target.as_ref())
         && (!agent.reserved || job.only.as_ref() == Some(&agent.id));
     taken.is_by(agent) || (taken.place == session.place && may_serve)
 }
 
-/// Whether the agent took the job, in whichever session.
+/// Whether the agent took the job, in any session.
 fn has_taken(agent: &Agent, job: &AgentJob) -> bool {
     job.taken.as_ref().is_some_and(|taken| taken.is_by(agent))
 }
 
-/// What `work` makes of each of `all`, [`AT_ONCE`] at a time, in the order in which they are done.
-async fn each<I, T, F>(all: Vec<I>, work: impl Fn(I) -> F) -> Result<Vec<T>, AppError>
+/// Runs `work` for each of `all`, [`MAX_CONCURRENT`] at a time. The results are in the order of completion.
+async fn map_concurrently<I, T, F>(all: Vec<I>, work: impl Fn(I) -> F) -> Result<Vec<T>, AppError>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, AppError>> + Send + 'static,
 {
     let (mut running, mut done) = (JoinSet::new(), Vec::with_capacity(all.len()));
     for one in all {
-        if running.len() >= AT_ONCE {
-            done.extend(next(&mut running).await?);
+        if running.len() >= MAX_CONCURRENT {
+            done.extend(next_done(&mut running).await?);
         }
         running.spawn(work(one).in_current_span());
     }
     while !running.is_empty() {
-        done.extend(next(&mut running).await?);
+        done.extend(next_done(&mut running).await?);
     }
     Ok(done)
 }
 
-/// What ends next of what runs.
-async fn next<T: 'static>(
+/// The result of the next task that completes.
+async fn next_done<T: 'static>(
     running: &mut JoinSet<Result<T, AppError>>,
 ) -> Result<Option<T>, AppError> {
     match running.join_next().await {
         Some(Ok(done)) => done.map(Some),
-        // It has panicked, and said so.
+        // The task has panicked, and the panic handler has logged it.
         Some(Err(_)) => Err(AppError::internal()),
         None => Ok(None),
     }

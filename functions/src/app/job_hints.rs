@@ -1,4 +1,4 @@
-//! "That job is gone": what a platform says unasked.
+//! Hints that a job is gone: events that a platform sends unasked.
 
 use super::App;
 use canyon_domain::lifecycle;
@@ -7,18 +7,18 @@ use canyon_store::StoreError;
 use canyon_store::deployment_item::Wake;
 use canyon_store::outcome::Saved;
 
-/// How often a hint is written again when the deployment has changed meanwhile. After that it is
-/// dropped: whoever changes a deployment that often, looks at it.
+/// How often a hint is retried after a concurrent change of the deployment. After that it is dropped: the process that
+/// changes the deployment so often also observes its job.
 const MAX_TRIES: u32 = 5;
 
 impl App {
-    /// Notes that a platform says that an attempt's job is gone, and wakes the launcher, which asks
-    /// the platform. A hint about what is over, or that is known, changes nothing: so hints may come
-    /// twice, late or out of order. Returns whether it was news.
+    /// Records a platform's event that an attempt's job is gone, and wakes the launcher, which asks the platform. A
+    /// hint about an ended attempt, or a repeated one, changes nothing. So hints may be duplicated, late or out of
+    /// order. Returns whether the hint was recorded.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] as every write.
+    /// [`StoreError`] when the table cannot be read or written.
     pub async fn job_gone(&self, of: AttemptRef) -> Result<bool, StoreError> {
         for _ in 0..MAX_TRIES {
             let found = self.table.deployment(of.org, of.deployment).await?;

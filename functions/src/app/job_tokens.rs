@@ -1,7 +1,7 @@
-//! Tokens of a job, for the clouds that trust Canyon's issuer of jobs' tokens.
+//! Tokens of a job for the clouds that trust Canyon's issuer of jobs' tokens.
 //!
-//! A runner gets them with the token of its attempt, so they end with it: what it got is good for
-//! [`LIFE`] at most. Which ones there are, the runner's definition says as it is now.
+//! A runner gets them with the token of its attempt, so they end with the attempt: an issued token is valid for
+//! [`LIFE`] at most. The runner's current definition lists their audiences.
 
 use super::App;
 use super::runners::stored_definition;
@@ -22,8 +22,8 @@ use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use std::time::Duration;
 
-/// How long a job's token is good. Clouds give out credentials of an hour for it, so a run in which no
-/// new one can be had for some minutes goes on.
+/// The lifetime of a job's token. Clouds exchange it for credentials of an hour, so a run survives some minutes
+/// without a new token.
 pub const LIFE: Duration = Duration::from_mins(10);
 
 impl App {
@@ -31,8 +31,8 @@ impl App {
     ///
     /// # Errors
     ///
-    /// 401 when the attempt's token is not good. 403 when the runner's definition names no such
-    /// audience, or the deployment only plans. 409 when the attempt is over, or it has not come so far.
+    /// 401 when the attempt's token is invalid. 403 when the runner's definition does not name the audience, or the
+    /// deployment only plans. 409 when the attempt is over, or has not reached the phase.
     pub(crate) async fn issue_token(
         &self,
         of: AttemptRef,
@@ -124,7 +124,7 @@ fn too_early(deployment: &Deployment) -> AppError {
     )
 }
 
-/// When a token that was just signed ends. It may be one that another request was given before.
+/// When a token that was just signed expires. It may be one that an earlier request was given.
 fn end_of(token: &str) -> Option<Timestamp> {
     let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     let claims: serde_json::Value = serde_json::from_slice(&claims).ok()?;

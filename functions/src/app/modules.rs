@@ -1,7 +1,7 @@
-//! The module of a deployment: as the order gives it, or as another deployment had it.
+//! The module of a deployment: from its request, or from an earlier deployment.
 
 use super::App;
-use super::deploy::Order;
+use super::deploy::DeploymentRequest;
 use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE;
 use canyon_domain::deployment::{Mode, Status};
@@ -12,12 +12,11 @@ use canyon_domain::principal::Principal;
 use canyon_store::blob_keys::BlobKey;
 
 impl App {
-    /// What the runner is to do: the order's module, or that of the deployment which is repeated
-    /// or undone.
+    /// The module that the runner applies: that of the request, or that of the deployment to repeat or destroy.
     pub(super) async fn bundle_for(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
         environment: &Environment,
     ) -> Result<Bundle, AppError> {
         let module = match (&order.module, order.mode) {
@@ -26,7 +25,10 @@ impl App {
                 module.clone()
             }
             (None, Mode::Deploy) => {
-                return Err(AppError::invalid("module", "say what to deploy: a module's `source`"));
+                return Err(AppError::invalid(
+                    "module",
+                    "give the module: its `source` is required",
+                ));
             }
             (None, Mode::Destroy) => self.applied_module(by, environment).await?,
             (None, Mode::Rollback) => self.former_module(by, order, environment).await?,
@@ -87,13 +89,13 @@ impl App {
     async fn former_module(
         &self,
         by: &Principal,
-        order: &Order,
+        order: &DeploymentRequest,
         environment: &Environment,
     ) -> Result<Module, AppError> {
         const FIELD: &str = "rollback_to_deployment_id";
         let id = order
             .rollback_to
-            .ok_or_else(|| AppError::invalid(FIELD, "say which deployment to repeat"))?;
+            .ok_or_else(|| AppError::invalid(FIELD, "give the deployment to repeat"))?;
         let former = self.table.deployment(by.org, id).await?;
         let former = former.filter(|former| former.env_uuid == environment.uuid);
         let former = former.ok_or_else(|| {
@@ -102,22 +104,22 @@ impl App {
         if former.status != Status::Succeeded || former.plan_only || former.mode == Mode::Destroy {
             return Err(AppError::invalid(
                 FIELD,
-                format!("deployment {id} has deployed nothing that could be repeated"),
+                format!("deployment {id} has applied no module, so it cannot be repeated"),
             ));
         }
         let bundle = self.table.bundle(by.org, id).await?;
-        bundle
-            .map(|bundle| bundle.module)
-            .ok_or_else(|| AppError::conflict(format!("what deployment {id} ran is not kept")))
+        bundle.map(|bundle| bundle.module).ok_or_else(|| {
+            AppError::conflict(format!("the module of deployment {id} is no longer stored"))
+        })
     }
 
     async fn check_archive(&self, by: &Principal, digest: &Digest) -> Result<(), AppError> {
         let refusal = |reason: String| Err(AppError::invalid("module.source", reason));
         match self.blobs.size(&BlobKey::archive(by.org, digest)).await? {
             None => refusal(format!("there is no archive sha256:{digest}; upload it first")),
-            // A signed address binds what is uploaded, and not how much.
+            // The signature of an upload URL covers the digest, and not the size.
             Some(size) if size > MAX_ARCHIVE as u64 => {
-                refusal(format!("the archive has {size} bytes; at most {MAX_ARCHIVE} are taken"))
+                refusal(format!("the archive has {size} bytes; the limit is {MAX_ARCHIVE}"))
             }
             Some(_) => Ok(()),
         }

@@ -1,8 +1,8 @@
-//! Agents that ask to be adopted. Anyone who can reach Canyon may ask, with any key, so this is limited: for each
-//! network address, for each organization, and in what the audit list says of it. An organization may refuse all of
-//! it ([`AgentRequests::Refused`]). Whatever becomes of the request, the answer is the same.
+//! Agents that ask to be adopted. Any caller that can reach Canyon may ask, with any key. So requests are limited for
+//! each network address, for each organization, and in the number of audit records. An organization may refuse all of
+//! them ([`AgentRequests::Refused`]). The answer is the same in every case.
 //!
-//! An agent that Canyon knows, or that a token or a runner's key vouches for, is never limited by this.
+//! These limits never apply to an agent that Canyon knows, or that a token or a runner's key authenticates.
 
 use super::App;
 use super::agent_proofs::AgentCaller;
@@ -19,20 +19,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The most agents of an organization that wait to be adopted; beyond that one is forgotten.
+/// The most pending agents of an organization. Beyond that, one of them is forgotten.
 const MAX_PENDING: usize = 100;
-/// How long after its last word a reserved agent that has gone is kept for people to look at.
+/// How long a closed reserved agent is kept after its last request, so that users can inspect it.
 const STALE: SignedDuration = SignedDuration::from_hours(1);
 /// New agents from one network address.
 const OF_A_SOURCE: Allowance = Allowance { burst: 10, interval: Duration::from_secs(3) };
-/// New agents of an organization, from wherever. One address alone does not use it up.
+/// New agents of an organization from all addresses. One address alone cannot use it up.
 const OF_AN_ORGANIZATION: Allowance = Allowance { burst: 30, interval: Duration::from_millis(500) };
-/// Audit records of an organization about agents that only ask. What is passed over is counted in the next one.
+/// Audit records of an organization about pending agents. The next record counts those that were left out.
 const RECORDS: Allowance = Allowance { burst: 20, interval: Duration::from_mins(1) };
 
 impl App {
-    /// Notes that an agent asks which nothing vouches for, unless the organization refuses that, its name is another
-    /// agent's, or too many ask. The caller is told nothing of all this.
+    /// Notes the request of an agent that no token or runner key authenticates. Skips it if the organization refuses
+    /// such requests, another agent has the name, or too many agents ask. The caller learns nothing of this.
     pub(super) async fn note_request(
         &self,
         caller: &AgentCaller,
@@ -43,15 +43,15 @@ impl App {
         let organization = self.table.organization(caller.org).await?;
         let allows = organization.is_some_and(|of| of.agent_requests == AgentRequests::Allowed);
         match found {
-            // One that asked just before the organization began to refuse.
+            // The agent asked just before the organization began to refuse.
             Some(agent) if !allows && agent.adoption == Adoption::Pending => {
                 self.forget_pending_agent(caller.org, &agent).await
             }
             None if allows && self.makes_room_for_pending(caller).await? => {
-                let agent = as_it_asks(caller, body, identity, self.now());
+                let agent = requesting_agent(caller, body, identity, self.now());
                 let (org, id) = (caller.org, &agent.id);
-                let record = self.record_of_stranger(org, "agent.ask", id, "agent").await?;
-                // If another request was faster, the next one of this agent finds the name taken.
+                let record = self.record_of_pending_agent(org, "agent.ask", id, "agent").await?;
+                // If another request was faster, this agent's next request finds the name taken.
                 self.table.create_agent(org, &agent, record.as_ref()).await?;
                 Ok(())
             }
@@ -59,7 +59,7 @@ impl App {
         }
     }
 
-    /// Forgets all agents that wait to be adopted.
+    /// Forgets all pending agents.
     pub(super) async fn forget_pending_agents(&self, org: OrgUuid) -> Result<(), AppError> {
         let agents = self.table.all_agents(org).await?;
         for agent in agents.iter().filter(|agent| agent.adoption == Adoption::Pending) {
@@ -69,11 +69,11 @@ impl App {
     }
 
     async fn forget_pending_agent(&self, org: OrgUuid, agent: &Agent) -> Result<(), AppError> {
-        let record = self.record_of_stranger(org, "agent.forget", &agent.id, "canyon").await?;
+        let record = self.record_of_pending_agent(org, "agent.forget", &agent.id, "canyon").await?;
         self.forget_as_read(org, agent, record.as_ref()).await
     }
 
-    /// Whether another agent may wait to be adopted. If so, there is room for it then.
+    /// Whether another agent may become pending. If needed, forgets one to make room.
     async fn makes_room_for_pending(&self, caller: &AgentCaller) -> Result<bool, AppError> {
         let (org, source) = (caller.org, caller.asks_from());
         let limits = [
@@ -87,10 +87,10 @@ impl App {
             }
         }
         let mut pending = self.table.all_agents(org).await?;
-        // Those that were killed could not ask to be forgotten.
+        // Agents that were killed could not send a request to be forgotten.
         let long_ago = self.now() - STALE;
         for agent in pending.iter().filter(|agent| agent.has_gone_for_good(long_ago)) {
-            self.make_way(org, agent).await?;
+            self.forget_if_unchanged(org, agent).await?;
         }
         pending.retain(|agent| agent.adoption == Adoption::Pending);
         while pending.len() >= MAX_PENDING {
@@ -101,9 +101,9 @@ impl App {
         Ok(true)
     }
 
-    /// The record of what becomes of an agent that nothing vouches for; `None` if there were too many of late. The next
-    /// one says how many were passed over.
-    pub(super) async fn record_of_stranger(
+    /// The audit record for a change of a pending agent without proof; `None` after too many of them. The next record
+    /// counts those that were left out.
+    pub(super) async fn record_of_pending_agent(
         &self,
         org: OrgUuid,
         action: &str,
@@ -122,8 +122,8 @@ impl App {
     }
 }
 
-/// The agent that a request describes, pending.
-pub(super) fn as_it_asks(
+/// The pending agent that a request describes.
+pub(super) fn requesting_agent(
     caller: &AgentCaller,
     body: &OpenSession,
     identity: AgentIdentity,
@@ -153,8 +153,8 @@ pub(super) fn as_it_asks(
     }
 }
 
-/// Which of those that wait makes way: the oldest from the address that most of them came from. So an address that
-/// asks for many only has its own forgotten.
+/// The pending agent to forget: the oldest of the network address with the most of them. So an address that asks for
+/// many agents only displaces its own.
 fn next_to_forget(pending: &[Agent]) -> Option<usize> {
     let mut counts = BTreeMap::<Option<&str>, usize>::new();
     for agent in pending {

@@ -1,4 +1,4 @@
-//! Making organizations, and their settings.
+//! Creates organizations, and changes their settings.
 
 use super::App;
 use crate::app::error::AppError;
@@ -12,10 +12,10 @@ use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Created, Saved};
 use secrecy::{ExposeSecret, SecretString};
 
-/// How often another name is drawn when one is taken: of a billion names that happens hardly once.
+/// How often another name is drawn if one exists already. With a billion names, that is rare.
 const MAX_TRIES: u32 = 5;
 
-// Thirty-two each: five random bits choose one evenly.
+// Thirty-two each: five random bits choose one with equal probability.
 const ADJECTIVES: [&str; 32] = [
     "amber", "bold", "brave", "bright", "brisk", "calm", "clear", "clever", "cool", "crisp",
     "deep", "eager", "early", "fair", "fine", "fresh", "gentle", "golden", "grand", "green",
@@ -37,7 +37,7 @@ impl App {
         found.ok_or_else(|| AppError::not_found("organization", &by.org_id))
     }
 
-    /// Makes an organization with a random name, and the token of its first admin.
+    /// Creates an organization with a random name, and the token of its first administrator.
     pub(crate) async fn create_organization(
         &self,
         by: &Principal,
@@ -60,8 +60,8 @@ impl App {
         Err(AppError::conflict("no free name was found; try again"))
     }
 
-    /// Changes the settings of the caller's organization. If it refuses requests of agents from now on, those that wait
-    /// are forgotten, so that none of them is adopted by mistake later.
+    /// Changes the settings of the caller's organization. If it refuses requests of agents from now on, pending
+    /// agents are forgotten, so that none of them is adopted by mistake later.
     pub(crate) async fn update_organization(
         &self,
         by: &Principal,

@@ -1,4 +1,4 @@
-//! What a caller may do at one thing.
+//! The rights of a caller for one object.
 
 use super::App;
 use crate::app::error::AppError;
@@ -13,11 +13,11 @@ use canyon_store::deployment_lists::DeploymentFilter;
 use canyon_store::page::{Page, PageRequest};
 use std::borrow::Borrow;
 
-/// The most pages that one request reads to find something that its caller may read.
-const MAX_LOOKS: u32 = 5;
+/// The most pages that one request reads to find an item that its caller may read.
+const MAX_READS: u32 = 5;
 
-/// Passes if `by` has the role `needed` for all of `target`. What it may not even read looks as if it were not
-/// there: `hidden` is the refusal for that.
+/// Passes if `by` has the role `needed` for all of `target`. If `by` may not even read it, returns `hidden`, so that it
+/// looks as if it did not exist.
 pub(crate) fn require(
     by: &Principal,
     needed: Role,
@@ -38,7 +38,7 @@ pub(crate) fn require(
     Err(if is_seen { forbidden(needed, role, target) } else { hidden() })
 }
 
-/// The refusal for a role that does not suffice.
+/// The refusal for an insufficient role.
 pub(crate) fn forbidden(needed: Role, found: Role, target: Target<'_>) -> AppError {
     let (needed, found) = (needed.as_str(), found.as_str());
     let message =
@@ -46,7 +46,7 @@ pub(crate) fn forbidden(needed: Role, found: Role, target: Target<'_>) -> AppErr
     AppError::denied(message)
 }
 
-/// A deployment that was looked up, if it is there and `by` has the role `needed` for it.
+/// A deployment that was read, if it exists and `by` has the role `needed` for it.
 pub(crate) fn of_caller<D: Borrow<Deployment>>(
     by: &Principal,
     needed: Role,
@@ -81,20 +81,20 @@ impl App {
         of_caller(by, Role::Viewer, id, found)
     }
 
-    /// A page of those deployments that `by` may read. A page without any is read over, but for a few times only:
-    /// then it is answered with where to go on.
+    /// A page of the deployments that `by` may read. Pages without any are skipped, but only [`MAX_READS`] of them:
+    /// then the answer is empty and has the cursor of the next page.
     pub(crate) async fn readable_deployments(
         &self,
         by: &Principal,
         filter: &DeploymentFilter,
         mut request: PageRequest,
     ) -> Result<Page<Deployment>, StoreError> {
-        let mut looks = 0;
+        let mut reads = 0;
         loop {
-            looks += 1;
+            reads += 1;
             let mut page = self.table.deployments(by.org, filter, &request).await?;
             page.keep(|found| by.role_in(found.into()) >= Role::Viewer);
-            if !page.items.is_empty() || page.next.is_none() || looks == MAX_LOOKS {
+            if !page.items.is_empty() || page.next.is_none() || reads == MAX_READS {
                 return Ok(page);
             }
             request.after = page.next;

@@ -1,4 +1,4 @@
-//! What whoever polls for a remote runner is told of each job.
+//! The messages of the remote-runner protocol about each job.
 
 use super::App;
 use super::agent_proofs::AgentCaller;
@@ -20,7 +20,7 @@ use canyon_store::outcome::Saved;
 use secrecy::ExposeSecret as _;
 
 impl App {
-    /// What there is to say of a job, if anything.
+    /// The next message about a job, if there is one.
     pub(super) async fn message_of(
         &self,
         caller: &AgentCaller,
@@ -33,10 +33,10 @@ impl App {
         if job.check_holder(agent).is_err() {
             return Ok(None);
         }
-        self.say(caller, job).await
+        self.next_message(caller, job).await
     }
 
-    /// Gives a job that nobody has to whoever polls.
+    /// Assigns a job that no agent holds to the poller.
     async fn hand_out(
         &self,
         caller: &AgentCaller,
@@ -52,7 +52,7 @@ impl App {
             Some(offer) => self.table.agent(caller.org, &offer.agent).await?,
             None => None,
         };
-        // What is offered to another still is refused by the next step.
+        // If another agent holds a valid offer, `hand_out` below refuses.
         job.offer(agent, holder.as_slice(), now);
         let Ok(manifest) = job.hand_out(&agent.id, session.number, &session.place, now) else {
             return Ok(None);
@@ -60,26 +60,26 @@ impl App {
         if !self.is_open(caller.org, &key_of(&job)).await? {
             return Ok(None);
         }
-        // Before the job is taken: nobody is handed it again.
+        // Read the keys before the job is taken: a taken job is handed out only once.
         let keys = self.master_keys.get().await?;
         let manifest = match manifest {
             Some(Ok(manifest)) => manifest,
             Some(Err(reason)) => {
-                return self.cannot(caller, job, FailureClass::Config, &reason).await;
+                return self.fail_job(caller, job, FailureClass::Config, &reason).await;
             }
             None => {
                 let reason = "it was launched before its runner had a key, for an agent";
-                return self.cannot(caller, job, FailureClass::Lost, reason).await;
+                return self.fail_job(caller, job, FailureClass::Lost, reason).await;
             }
         };
         if self.write(caller, &mut job).await? == Saved::Lost {
             return Ok(None);
         }
-        Ok(Some(create(caller, &keys, &job, manifest)))
+        Ok(Some(create_message(caller, &keys, &job, manifest)))
     }
 
-    /// Ends a job that cannot be handed out.
-    async fn cannot(
+    /// Fails a job that cannot be handed out.
+    async fn fail_job(
         &self,
         caller: &AgentCaller,
         mut job: AgentJob,
@@ -94,15 +94,15 @@ impl App {
         Ok(None)
     }
 
-    /// What there is to say of a job that was handed out.
-    async fn say(
+    /// The next message about a job that was handed out.
+    async fn next_message(
         &self,
         caller: &AgentCaller,
         mut job: AgentJob,
     ) -> Result<Option<RemoteRunnerMessage>, AppError> {
         let (before, now) = (job.clone(), self.now());
         let Some(what) = job.say(now) else { return Ok(None) };
-        // Before it counts as said.
+        // Read the keys before the message counts as delivered.
         let keys = self.master_keys.get().await?;
         let is_over = job.is_cleared_away()
             || (job.done == Wish::Forget && self.has_succeeded(caller.org, &job).await?);
@@ -127,7 +127,7 @@ impl App {
         };
         let open = deployment.open_attempt().filter(|attempt| attempt.number == job.attempt);
         let starts = open.filter(|attempt| attempt.claim.is_none());
-        // A pod that has run, and does not any more, will not; and nobody waits for one whose attempt is over.
+        // A pod that has run and stopped does not run again. If the attempt is over, no start is awaited.
         let expires_at = starts.map_or(now, |attempt| {
             attempt.taken_up_at.unwrap_or(attempt.launched_at) + attempt.limits.start()
         });
@@ -136,7 +136,7 @@ impl App {
         Ok(Some(RemoteRunnerMessage::CheckJobStatus(check)))
     }
 
-    /// Whether the job's own run said that it succeeded: then it holds no lock that a proof of its end could break.
+    /// Whether the job's runner reported success. Then the job holds no state lock that a proof of its end could break.
     async fn has_succeeded(&self, org: OrgUuid, job: &AgentJob) -> Result<bool, AppError> {
         let deployment = self.table.deployment(org, job.deployment).await?;
         let mut attempts = deployment.iter().flat_map(|deployment| &deployment.attempts);
@@ -151,7 +151,7 @@ impl App {
     }
 }
 
-fn create(
+fn create_message(
     caller: &AgentCaller,
     keys: &MasterKey,
     job: &AgentJob,

@@ -1,4 +1,4 @@
-//! Making, renaming and deleting projects.
+//! Creates, renames and deletes projects.
 
 use super::App;
 use super::permissions::{forbidden, require};
@@ -13,11 +13,11 @@ use canyon_store::StoreError;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::runner_rules::RuleFilter;
 
-/// How often a deletion is tried again when the users of the thing have changed meanwhile.
+/// How often a deletion is retried after a concurrent change of its users.
 const MAX_TRIES: u32 = 5;
 
 impl App {
-    /// Makes a project.
+    /// Creates a project.
     pub(crate) async fn create_project(
         &self,
         by: &Principal,
@@ -44,7 +44,7 @@ impl App {
         }
     }
 
-    /// A project that must be there, and in which `by` may read something.
+    /// A project in which `by` may read something. 404 if it does not exist.
     pub(crate) async fn project(
         &self,
         by: &Principal,
@@ -61,7 +61,7 @@ impl App {
         require(by, Role::Admin, Target::Project(id), || AppError::not_found("project", id))
     }
 
-    /// Gives a project another display name.
+    /// Changes the display name of a project.
     pub(crate) async fn rename_project(
         &self,
         by: &Principal,
@@ -76,8 +76,8 @@ impl App {
         }
     }
 
-    /// Deletes a project without environments. Rules that name it go first if `with_rules` says so,
-    /// and stand in the way otherwise. Those that name a group which it lies in stay.
+    /// Deletes a project without environments. If `with_rules` is set, the rules that name the project are deleted
+    /// first; otherwise they block the deletion. Rules that name a group of the project stay.
     pub(crate) async fn delete_project(
         &self,
         by: &Principal,
@@ -86,14 +86,14 @@ impl App {
     ) -> Result<(), AppError> {
         Self::check_rules_project(by, id)?;
         if with_rules && by.role < Role::Admin {
-            // Rules are the organization's.
+            // Rules belong to the organization.
             return Err(forbidden(Role::Admin, by.role, Target::Organization));
         }
         for _ in 0..MAX_TRIES {
             self.project(by, id).await?;
             let filter = RuleFilter { project: Some(id.clone()), ..RuleFilter::default() };
             let users = self.users(by, |env| env.project_id == *id, Some(&filter)).await?;
-            // Nothing is deleted when the project will not be: environments are looked at first.
+            // Check the environments first, so that no rule is deleted if the project cannot be.
             if !users.environments.is_empty() || (!with_rules && !users.rules.is_empty()) {
                 return Err(refusal(id, &users));
             }
@@ -118,7 +118,7 @@ impl App {
         Ok(rules)
     }
 
-    /// One that is gone already is as good as deleted.
+    /// A rule that is gone already counts as deleted.
     async fn delete_rule_of_project(
         &self,
         by: &Principal,
@@ -131,7 +131,7 @@ impl App {
 
 fn refusal(id: &ProjectId, users: &Users) -> AppError {
     let advice = if users.environments.is_empty() {
-        "delete those first, or say `deleteRules=true`"
+        "delete those first, or set `deleteRules=true`"
     } else {
         "delete those first: canyon delete environment PROJECT ENV"
     };

@@ -1,4 +1,4 @@
-//! How a run ended, as its runner says.
+//! The result of a run, as its runner reports it.
 
 use super::App;
 use super::runs::Proved;
@@ -22,19 +22,19 @@ use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 use serde::Serialize;
 
-/// How often a result is weighed again when the deployment has changed meanwhile.
+/// How often a result is retried after a concurrent change of the deployment.
 const MAX_TRIES: u32 = 20;
-/// The longest message that is kept; the log has the rest.
+/// The longest stored message; the log has the rest.
 const MAX_MESSAGE: usize = 1_000;
-/// The longest lineage; OpenTofu draws a uuid.
+/// The longest lineage in bytes; OpenTofu uses a UUID.
 const MAX_LINEAGE: usize = 128;
 
 impl App {
-    /// Takes the result of an attempt. Sent again, it is answered as before and changes nothing.
+    /// Records the result of an attempt. A repeated result gets the same answer and changes nothing.
     ///
     /// # Errors
     ///
-    /// 401 when the token is not the attempt's; 409 when the attempt was ended without its word.
+    /// 401 when the token is not the attempt's; 409 when Canyon has ended the attempt without a result.
     pub(crate) async fn take_result(
         &self,
         of: AttemptRef,
@@ -42,7 +42,7 @@ impl App {
         body: &DeploymentResultsUpdateBody,
     ) -> Result<(), AppError> {
         let outcome = outcome(body);
-        // What cannot be kept of the state must not lose the rest: the run has changed the world.
+        // An invalid state report must not discard the rest of the result: the run has changed resources.
         let state = body.state.as_ref().and_then(|report| {
             let unusable = |faults: &FieldErrors| {
                 tracing::warn!(deployment = %of.deployment, %faults, "a result's state is left out");
@@ -103,14 +103,13 @@ impl App {
         Ok(saved)
     }
 
-    /// Stores outputs and orphans. They are named by the attempt, so storing them again changes
-    /// nothing.
+    /// Stores outputs and orphans. Their keys contain the attempt, so storing them again changes nothing.
     async fn keep(
         &self,
         of: AttemptRef,
         body: &DeploymentResultsUpdateBody,
     ) -> Result<Kept, AppError> {
-        // Before anything is stored: what is refused leaves nothing.
+        // Validate before storing, so that a refused result leaves nothing behind.
         let encrypted = body.outputs.as_ref().map(|encoded| STANDARD.decode(encoded)).transpose();
         let encrypted =
             encrypted.map_err(|_| AppError::invalid("outputs", "it is not standard base64"))?;
@@ -120,7 +119,7 @@ impl App {
             .map(|(name, output)| {
                 let mut output = output.clone();
                 if output.sensitive {
-                    // A runner withholds it; if one does not, Canyon does.
+                    // The runner withholds sensitive values. Canyon removes them in case a runner does not.
                     output.value = None;
                 }
                 (name, output)
@@ -156,7 +155,7 @@ impl App {
     }
 }
 
-/// What a run saw of its state, checked: it is kept in the table.
+/// The reported state, validated, for the table.
 fn state_report(body: &StateReportBody) -> Result<StateReport, FieldErrors> {
     let mut faults = FieldErrors::default();
     if !(1..=MAX_LINEAGE).contains(&body.lineage.len()) {
@@ -173,7 +172,7 @@ fn state_report(body: &StateReportBody) -> Result<StateReport, FieldErrors> {
     faults.into_result(StateReport { facts, moved: body.moved, incomplete: body.incomplete })
 }
 
-/// What is known of a state that was not written. A first one has no lineage yet.
+/// The facts of a state that was not written. A first state has no lineage yet.
 pub(super) fn unwritten_facts(body: &UnwrittenStateBody) -> Option<StateFacts> {
     let body = body.state.as_ref()?;
     let lineage = if body.lineage.is_empty() { "none" } else { &body.lineage };
@@ -195,7 +194,7 @@ fn outcome(body: &DeploymentResultsUpdateBody) -> Outcome {
     Outcome::Failed(Failure::new(failure.class, shortened_to(&failure.message, MAX_MESSAGE)))
 }
 
-/// The attempt is over. If this very result ended it, the answer was lost and is given again.
+/// Whether this very result ended the attempt. If so, its answer was lost, and the result is acknowledged again.
 fn repeated(deployment: &Deployment, of: AttemptRef, outcome: &Outcome) -> Result<(), AppError> {
     let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
     let ended = attempt.and_then(|attempt| attempt.ended.as_ref());

@@ -1,5 +1,5 @@
-//! Asking for a check of a runner, and what clouds must be told to trust it. Only the launcher calls a
-//! platform: here a check is written down, and read again.
+//! Requests for a check of a runner, and the trust that clouds need for it. Only the launcher calls a platform, so a
+//! check is written to the table here, and its results are read from there.
 
 use super::App;
 use super::runners::{stored_definition, unusable};
@@ -11,11 +11,11 @@ use canyon_domain::trust::{self, Identity, Trust};
 use canyon_store::outcome::Saved;
 use std::time::Duration;
 
-/// How often a request is tried again when others ask at the same time.
+/// How often a request is retried after a concurrent one.
 const MAX_TRIES: u32 = 10;
 
 impl App {
-    /// Asks for a check. While one is open, that is it.
+    /// Requests a check. If one is open, returns that one.
     pub(crate) async fn ask_for_check(
         &self,
         by: &Principal,
@@ -39,7 +39,8 @@ impl App {
         Err(AppError::contended(id))
     }
 
-    /// A check, as soon as it has more than `after` steps or is over; after `wait` as it is then.
+    /// A check, as soon as it has more than `after` steps or has ended. After `wait` it is returned in its current
+    /// state.
     pub(crate) async fn check(
         &self,
         by: &Principal,
@@ -54,26 +55,26 @@ impl App {
                 .filter(|found| found.id == check)
                 .ok_or_else(|| AppError::not_found("check", format!("{check}` of runner `{id}")))
         };
-        let look = async || -> Result<Option<RunnerCheck>, AppError> {
+        let read_change = async || -> Result<Option<RunnerCheck>, AppError> {
             let found = read().await?;
-            let is_news = found.steps.len() > after || !found.is_open(self.now());
-            Ok(is_news.then_some(found))
+            let is_changed = found.steps.len() > after || !found.is_open(self.now());
+            Ok(is_changed.then_some(found))
         };
-        let waiting = async |wait| self.changes.until(by, wait, look).await;
+        let waiting = async |wait| self.changes.until(by, wait, read_change).await;
         match self.bounded_wait(by, wait, waiting).await? {
             Some(found) => Ok(found),
             None => read().await,
         }
     }
 
-    /// Whom a cloud is to trust for a runner, and what to configure.
+    /// The subject that a cloud must trust for a runner, and the configuration for that.
     pub(crate) async fn runner_trust(
         &self,
         by: &Principal,
         id: &RunnerId,
     ) -> Result<Trust, AppError> {
         let runner = self.runner(by, id).await?;
-        // What is printed is pasted into shells.
+        // Users paste the output into shells.
         let usable = stored_definition(&runner)?.usable();
         let definition = usable.map_err(|faults| AppError::conflict(unusable(id, &faults)))?;
         let who = Identity { issuer: &self.issuer_url, org: by.org, uuid: runner.uuid, id };

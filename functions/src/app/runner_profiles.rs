@@ -1,4 +1,4 @@
-//! Making, changing and deleting profiles of runners.
+//! Creates, changes and deletes runner profiles.
 
 use super::App;
 use crate::app::error::AppError;
@@ -9,10 +9,10 @@ use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 use serde_json::{Map, Value, json};
 
-/// How often a change is tried again when the profile has changed meanwhile.
+/// How often a change is retried after a concurrent change of the profile.
 const MAX_TRIES: u32 = 10;
 
-/// What is to change of a profile.
+/// The fields of a profile to change.
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileChange {
     pub(crate) description: Option<String>,
@@ -30,7 +30,7 @@ impl App {
         Ok(self.table.runner_profiles(by.org, page).await?)
     }
 
-    /// Makes a profile.
+    /// Creates a profile.
     pub(crate) async fn create_runner_profile(
         &self,
         by: &Principal,
@@ -52,7 +52,7 @@ impl App {
         }
     }
 
-    /// A profile that must be there.
+    /// A profile. 404 if it does not exist.
     pub(crate) async fn runner_profile(
         &self,
         by: &Principal,
@@ -62,7 +62,7 @@ impl App {
         found.ok_or_else(|| AppError::not_found("runner profile", id))
     }
 
-    /// Changes what `change` gives. What was launched before stays as it is.
+    /// Changes the fields that `change` gives. Jobs that were launched before do not change.
     pub(crate) async fn update_runner_profile(
         &self,
         by: &Principal,
@@ -91,7 +91,7 @@ impl App {
         Err(AppError::contended(id))
     }
 
-    /// Deletes a profile. What was launched by it goes on.
+    /// Deletes a profile. Its running jobs continue.
     pub(crate) async fn delete_runner_profile(
         &self,
         by: &Principal,

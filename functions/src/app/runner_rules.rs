@@ -1,4 +1,4 @@
-//! Making and deleting runner rules.
+//! Creates and deletes runner rules.
 
 use super::App;
 use super::env_types::missing_env_type;
@@ -13,7 +13,7 @@ use canyon_store::page::{Page, PageRequest};
 use canyon_store::runner_rules::MAX_RULES;
 use canyon_store::runner_rules::RuleFilter;
 
-/// Position of the runner among what a rule refers to; see `Table::create_rule`.
+/// The index of the runner among the references that `Table::create_rule` checks.
 const RUNNER: usize = 2;
 
 impl App {
@@ -27,8 +27,8 @@ impl App {
         Ok(self.table.rules(by.org, filter, page).await?)
     }
 
-    /// Makes a rule. One that covers the same as another is refused, for whichever runner: two
-    /// would leave the choice to the order of a list.
+    /// Creates a rule. Refused if another rule has the same scope, even for the same runner: the order of a list would
+    /// then choose between them.
     pub(crate) async fn create_rule(
         &self,
         by: &Principal,
@@ -76,7 +76,7 @@ impl App {
             || self.table.is_group(by.org, id).await?)
     }
 
-    /// Somebody made the same rule between our look and our write.
+    /// The refusal after another caller created a rule with the same scope, between this request's read and its write.
     async fn lost_to_rival(&self, by: &Principal, rule: &RunnerRule) -> Result<AppError, AppError> {
         let rules = self.table.all_rules(by.org).await?;
         let rival = rules.iter().find(|other| other.scope == rule.scope);
@@ -86,19 +86,19 @@ impl App {
         ))
     }
 
-    /// A rule that must be there.
+    /// A rule. 404 if it does not exist.
     pub(crate) async fn rule(&self, by: &Principal, id: RuleId) -> Result<RunnerRule, AppError> {
         let found = self.table.rule(by.org, id).await?;
         found.ok_or_else(|| AppError::not_found("runner rule", id))
     }
 
-    /// Deletes a rule. Environments keep the runner that it gave them.
+    /// Deletes a rule. The environments stay linked to its runner.
     pub(crate) async fn delete_rule(&self, by: &Principal, id: RuleId) -> Result<(), AppError> {
         let rule = self.rule(by, id).await?;
         let record = self.record(by, "runner_rule.delete", format!("runner-rules/{id}"));
         match self.table.delete_rule(by.org, &rule, &record).await? {
             Deleted::Yes => Ok(()),
-            // A rule never changes, so somebody else has deleted it.
+            // A rule never changes, so another caller has deleted it.
             Deleted::No => Err(AppError::not_found("runner rule", id)),
         }
     }
@@ -107,7 +107,7 @@ impl App {
 fn same_scope(rival: &RunnerRule, runner: &RunnerId) -> AppError {
     let RunnerRule { id, runner_id, scope, .. } = rival;
     let message = if runner_id == runner {
-        format!("rule `{id}` says the same already: runner `{runner_id}` for {scope}")
+        format!("rule `{id}` has this scope and runner already: runner `{runner_id}` for {scope}")
     } else {
         format!(
             "rule `{id}` gives {scope} to runner `{runner_id}`; delete it first: \

@@ -1,4 +1,4 @@
-//! Making, changing and deleting runners. Their secrets are sealed, and stored apart.
+//! Creates, changes and deletes runners. Their secrets are sealed and stored in a separate field.
 
 use super::App;
 use crate::app::error::AppError;
@@ -15,10 +15,10 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How often a change is tried again when the runner has changed meanwhile.
+/// How often a change is retried after a concurrent change of the runner.
 const MAX_TRIES: u32 = 10;
 
-/// Secrets of a definition, by the path of each.
+/// The secrets of a definition, by path.
 type Secrets = BTreeMap<String, SecretString>;
 
 impl App {
@@ -32,7 +32,7 @@ impl App {
         Ok(self.table.runners(by.org, runner_type, page).await?)
     }
 
-    /// Makes a runner. Gives the warnings about its definition too.
+    /// Creates a runner. Also returns the warnings about its definition.
     pub(crate) async fn create_runner(
         &self,
         by: &Principal,
@@ -64,7 +64,7 @@ impl App {
         }
     }
 
-    /// A process on Canyon's own machine is something only a laptop's owner should start.
+    /// Only the owner of a laptop should start processes on Canyon's own machine.
     fn check_served(&self, definition: &RunnerDefinition) -> Result<(), AppError> {
         let is_ours = definition.runner_type() == RunnerType::Local && definition.is_direct();
         if is_ours && !self.serves_local_runners {
@@ -77,7 +77,7 @@ impl App {
         Ok(())
     }
 
-    /// A runner that must be there.
+    /// A runner. 404 if it does not exist.
     pub(crate) async fn runner(
         &self,
         by: &Principal,
@@ -87,7 +87,7 @@ impl App {
         found.ok_or_else(|| AppError::not_found("runner", id))
     }
 
-    /// Disables or enables a runner. What runs goes on; what would be launched by it waits.
+    /// Disables or enables a runner. Running jobs continue; new launches wait.
     pub(crate) async fn switch_runner(
         &self,
         by: &Principal,
@@ -106,9 +106,9 @@ impl App {
         }
     }
 
-    /// Changes the parts of a runner that `patch` gives. A secret that it leaves out stays. A change that
-    /// would leave states of its environments behind is refused, unless these may `migrate`. With `disabled`, the runner
-    /// is disabled or enabled in the same write. Gives the warnings about its definition too.
+    /// Changes the fields of a runner that `patch` gives. A secret that it omits stays. A change that would leave
+    /// states of its environments behind is refused, unless `migrate` is set. With `disabled`, the runner is disabled
+    /// or enabled in the same write. Also returns the warnings about its definition.
     pub(crate) async fn update_runner(
         &self,
         by: &Principal,
@@ -140,7 +140,7 @@ impl App {
             runner.updated_at = record.at;
             runner.version += 1;
             if self.table.save_runner(by.org, &runner, disabled, &record).await? == Saved::Yes {
-                // What was said of a secret is told once: it cannot be read back.
+                // A warning about a secret is given once: the secret cannot be read back.
                 let mut warnings = stored_warnings(&runner)?;
                 let new: Vec<_> =
                     of_this_change.into_iter().filter(|one| !warnings.contains(one)).collect();
@@ -151,8 +151,8 @@ impl App {
         Err(AppError::contended(id))
     }
 
-    /// The secrets that `definition` needs: those `given`, and for the rest those of `runner`,
-    /// which are not opened when none of them is needed.
+    /// The secrets that `definition` needs: those in `given`, and the stored ones of `runner` for the rest. The stored
+    /// secrets are decrypted only if one of them is needed.
     async fn merged_secrets(
         &self,
         org: OrgUuid,
@@ -170,7 +170,7 @@ impl App {
         secrets.extend(given);
         secrets.retain(|path, _| needed.contains(path));
         let mut missing = FieldErrors::default();
-        // One that never had any has a warning already.
+        // A runner without any stored secret has a warning already.
         if runner.sealed_secrets.is_some() {
             for path in needed.iter().filter(|path| !secrets.contains_key(*path)) {
                 missing.add(path, "has no stored secret; give it again");
@@ -245,7 +245,7 @@ pub(super) fn stored_definition(runner: &RunnerRecord) -> Result<RunnerDefinitio
     RunnerDefinition::parse_stored(value).map_err(|error| broken(&runner.id, &error))
 }
 
-/// The warnings about a stored runner, of secrets that it never got too.
+/// The warnings about a stored runner, also about secrets that were never given.
 pub(crate) fn stored_warnings(runner: &RunnerRecord) -> Result<Vec<FieldError>, AppError> {
     let definition = stored_definition(runner)?;
     let mut warnings = definition.warnings().to_vec();
@@ -255,14 +255,14 @@ pub(crate) fn stored_warnings(runner: &RunnerRecord) -> Result<Vec<FieldError>, 
     Ok(warnings)
 }
 
-/// Nothing is done with a runner that cannot work.
+/// The refusal to use a runner whose definition has faults.
 pub(super) fn unusable(runner: &RunnerId, faults: &FieldErrors) -> String {
     format!(
         "runner `{runner}` cannot be used: {faults}; change it with: canyon update runner {runner}"
     )
 }
 
-/// What is stored cannot be used; the log says why, and holds no secret.
+/// The stored definition cannot be used. The log has the cause, and contains no secret.
 fn broken(runner: &RunnerId, error: &(dyn std::error::Error + 'static)) -> AppError {
     tracing::error!(%runner, error = %Causes(error), "the stored runner cannot be used");
     AppError::internal()

@@ -1,7 +1,7 @@
-//! What runners ask for: a claim, a report, an end.
+//! Requests of runners: claims, reports, results.
 //!
-//! Every call reads the deployment and decides on what it says now, so a token dies with its
-//! attempt, and a late word of a superseded one changes nothing.
+//! Each request reads the deployment and is decided on its current state. So a token ends with its attempt, and a late
+//! request of a superseded attempt changes nothing.
 
 use super::App;
 use super::results::unwritten_facts;
@@ -25,7 +25,7 @@ use secrecy::ExposeSecret;
 
 /// Seconds between two reports when there is nothing to ship.
 const REPORT_SECONDS: u32 = 15;
-/// How often a word is weighed again when the deployment has changed meanwhile.
+/// How often a request is retried after a concurrent change of the deployment.
 const MAX_TRIES: u32 = 20;
 
 impl From<Refused> for AppError {
@@ -37,14 +37,14 @@ impl From<Refused> for AppError {
     }
 }
 
-/// An attempt that has proved its token, and what its deployment said then.
+/// An attempt that has proved its token, with its deployment at that time.
 pub(crate) struct Proved {
     pub(crate) deployment: Deployment,
-    /// Whether the attempt is over; a repeated result is answered then, anything else refused.
+    /// Whether the attempt is over. Then only a repeated result is answered, and all else is refused.
     pub(crate) over: bool,
 }
 
-/// What a job may ask of its runner that an older one would leave out.
+/// The failure of a job that uses a feature which an older runner would ignore.
 const TOO_OLD: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move a state, judge one \
     that is in doubt, nor limit how much a run deletes. Use the image of this version: `job.image` of the runner";
 
@@ -53,7 +53,7 @@ impl App {
     ///
     /// # Errors
     ///
-    /// 401 when the token is not that attempt's, or was silent for too long.
+    /// 401 when the token is not that attempt's, or the runner has not reported for too long.
     pub(crate) async fn prove(
         &self,
         of: AttemptRef,
@@ -72,7 +72,7 @@ impl App {
         Ok(Proved { deployment, over })
     }
 
-    /// A runner claims an attempt with the code that it was started with.
+    /// A runner claims an attempt with its claim code.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl App {
             let mut deployment = found.ok_or_else(AppError::unauthorized)?;
             let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
             let attempt = attempt.ok_or_else(AppError::unauthorized)?;
-            // The same claimant gets the same token: a claim that the network repeats revokes nothing.
+            // The same claimant gets the same token: a claim that the network repeats invalidates nothing.
             let token = keys.job_token(of, attempt.fence, claimant.drawn);
             let hash = bearer::hash(token.expose_secret());
             let from = match &attempt.claim {
@@ -122,7 +122,7 @@ impl App {
             }
             let job = match self.job(of, &deployment).await? {
                 Ok(job) => job,
-                // The network may repeat a claim whose job runs by the definition of before.
+                // The network may repeat a claim of a job that runs with the earlier definition.
                 Err(reason) if !is_new => return Err(AppError::conflict(reason)),
                 Err(reason) => return Err(self.end_unrunnable(of, deployment, &reason).await?),
             };
@@ -141,8 +141,8 @@ impl App {
         Err(AppError::contended(of.deployment))
     }
 
-    /// Where the job of an attempt runs: the place of the agent that has taken it, or what names it in the definition. A
-    /// state may lie there although the runner keeps them elsewhere now.
+    /// Where the job of an attempt runs: the place of the agent that has taken it, or the location in the runner's
+    /// definition. A state may be stored there although the runner now keeps states elsewhere.
     async fn place_of_job(
         &self,
         of: AttemptRef,
@@ -157,7 +157,7 @@ impl App {
         Ok(Some(stored_definition(&runner)?.site().to_string()))
     }
 
-    /// Ends an attempt whose job cannot be run as it should be.
+    /// Ends an attempt whose job cannot run as requested.
     async fn end_unrunnable(
         &self,
         of: AttemptRef,
@@ -171,21 +171,21 @@ impl App {
         }
     }
 
-    /// Everything that the runner of an attempt needs to know; or why its runner's definition, which was changed since the
-    /// launch, cannot be used.
+    /// The job description for the runner of an attempt. The inner error says why the runner's definition, which was
+    /// changed since the launch, cannot be used.
     async fn job(
         &self,
         of: AttemptRef,
         deployment: &Deployment,
     ) -> Result<Result<Job, String>, AppError> {
         let gone = |what: &str| AppError::conflict(format!("{what} is gone"));
-        // Each is a request of the SDK, which is large; side by side they would be kept in one future.
+        // Each is a large future of the SDK. Boxed, they do not enlarge this future.
         let (bundle, runner, environment) = tokio::try_join!(
             Box::pin(self.table.bundle(of.org, of.deployment)),
             Box::pin(self.table.runner(of.org, &deployment.runner)),
             Box::pin(self.table.environment(of.org, &deployment.project, &deployment.env)),
         )?;
-        let bundle: Bundle = bundle.ok_or_else(|| gone("what was to be deployed"))?;
+        let bundle: Bundle = bundle.ok_or_else(|| gone("the module of the deployment"))?;
         let runner = runner.ok_or_else(|| gone("the runner's definition"))?;
         let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
         let environment = environment.ok_or_else(|| gone("the environment"))?;
@@ -230,7 +230,7 @@ impl App {
         }))
     }
 
-    /// A runner lives and ships what was written.
+    /// Records a heartbeat and the runner's stream pieces.
     ///
     /// # Errors
     ///
@@ -246,15 +246,16 @@ impl App {
             if over {
                 return Err(Refused::Superseded.into());
             }
-            // Stored before the begin of an apply is acknowledged: what led to it is then known.
+            // Stored before the start of an apply is acknowledged, so that the log up to that point is kept.
             let offsets = self.store_chunks(of, &body.chunks).await?;
             let forgets = body.forgets
                 && lifecycle::note_apply(&mut deployment, of.number, ApplyNote::Forgets)?;
             let is_unwritten = body.unwritten.as_ref().is_some_and(|unwritten| {
                 deployment.could_not_write_state(of.number, unwritten_facts(unwritten))
             });
-            let is_news = forgets || is_unwritten;
-            if lifecycle::report(&mut deployment, of.number, body.phase, self.now())? || is_news {
+            let is_changed = forgets || is_unwritten;
+            if lifecycle::report(&mut deployment, of.number, body.phase, self.now())? || is_changed
+            {
                 deployment.version += 1;
                 let saved = self.table.save_deployment(of.org, &deployment, Wake::None).await?;
                 if saved == Saved::Lost {
@@ -273,8 +274,8 @@ impl App {
         Err(AppError::contended(of.deployment))
     }
 
-    /// Stores pieces of streams, the first [`MAX_CHUNKS`] of them; a piece that is there already stays as it is. Returns
-    /// where each stream that was written to goes on, so that a runner sends the rest again.
+    /// Stores the first [`MAX_CHUNKS`] pieces of streams; a stored piece stays as it is. Returns the next offset of
+    /// each stream in the request, so that the runner can send the rest again.
     pub(crate) async fn store_chunks(
         &self,
         of: AttemptRef,
@@ -301,8 +302,8 @@ impl App {
     }
 }
 
-/// What a local runner's definition says about the program to run and its variables. Other kinds
-/// set the environment of the job's container, and have OpenTofu in the image.
+/// The program and its variables in a local runner's definition. For other runner types, the job's container has
+/// the environment and the image has OpenTofu.
 fn local_settings(
     definition: &RunnerDefinition,
 ) -> (Executable, std::collections::BTreeMap<String, String>) {
@@ -320,13 +321,13 @@ fn local_settings(
     }
 }
 
-/// The most pieces of one report that are stored, each with requests of its own to the object store. A runner sends four.
+/// The most pieces of one report that are stored. Each causes requests to the object store. A runner sends four.
 pub(crate) const MAX_CHUNKS: usize = 16;
 
-/// 413 for a body of chunks that is too large is axum's; this is for one chunk.
+/// The most bytes of one piece. axum answers 413 for a body that is too large as a whole.
 pub(crate) const MAX_CHUNK: usize = 128 * 1024;
 
 /// The answer when an attempt's token is used for another deployment's path.
 pub(crate) fn foreign_path() -> AppError {
-    AppError::missing("the token is not for what the path names")
+    AppError::missing("the token is for another deployment or attempt than the path")
 }

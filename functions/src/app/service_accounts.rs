@@ -1,4 +1,4 @@
-//! Making, changing and deleting service accounts.
+//! Creates, changes and deletes service accounts.
 
 use super::App;
 use super::event_sources::Narrowing;
@@ -12,12 +12,12 @@ use canyon_domain::trust_policy::TrustPolicy;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 
-/// How often a change is tried again when the service account has changed meanwhile.
+/// How often a change is retried after a concurrent change of the service account.
 const MAX_TRIES: u32 = 10;
 
-/// A service account that is wanted.
+/// A request to create a service account, parsed.
 #[derive(Clone, Debug)]
-pub(crate) struct ServiceAccountOrder {
+pub(crate) struct ServiceAccountRequest {
     pub(crate) id: ServiceAccountId,
     pub(crate) description: String,
     pub(crate) role: Role,
@@ -26,7 +26,7 @@ pub(crate) struct ServiceAccountOrder {
     pub(crate) trust_policies: Vec<TrustPolicy>,
 }
 
-/// What is to change of one.
+/// The fields of a service account to change.
 #[derive(Clone, Debug)]
 pub(crate) struct ServiceAccountChange {
     pub(crate) description: Option<String>,
@@ -46,13 +46,13 @@ impl App {
         Ok(self.table.service_accounts(by.org, page).await?)
     }
 
-    /// Makes a service account.
+    /// Creates a service account.
     pub(crate) async fn create_service_account(
         &self,
         by: &Principal,
-        order: ServiceAccountOrder,
+        order: ServiceAccountRequest,
     ) -> Result<ServiceAccount, AppError> {
-        let ServiceAccountOrder { id, description, role, scoped_roles, runner, trust_policies } =
+        let ServiceAccountRequest { id, description, role, scoped_roles, runner, trust_policies } =
             order;
         let record = self.record(by, "service_account.create", format!("service-accounts/{id}"));
         let account = ServiceAccount {
@@ -78,8 +78,8 @@ impl App {
         }
     }
 
-    /// Its roles must fit together. Only an agent is of one runner, and that must be there: another could be made
-    /// under its name later, for something else.
+    /// Checks that the roles are compatible. Only an account with the role `agent` may name a runner, and that runner
+    /// must exist: another runner could later be created with its name.
     async fn check_account(
         &self,
         by: &Principal,
@@ -105,7 +105,7 @@ impl App {
         Ok(())
     }
 
-    /// A service account that must be there.
+    /// A service account. 404 if it does not exist.
     pub(crate) async fn service_account(
         &self,
         by: &Principal,
@@ -115,7 +115,7 @@ impl App {
         found.ok_or_else(|| AppError::not_found("service account", id))
     }
 
-    /// Changes what `change` gives. Tokens that were issued before are good no more.
+    /// Changes the fields that `change` gives. Tokens that were issued before become invalid.
     pub(crate) async fn update_service_account(
         &self,
         by: &Principal,
@@ -148,8 +148,8 @@ impl App {
         Err(AppError::contended(id))
     }
 
-    /// Deletes a service account: nobody signs in as it any more, and its tokens are good no more. What
-    /// they have begun goes on.
+    /// Deletes a service account: sign-ins as it are refused, and its tokens become invalid. Deployments that it
+    /// requested continue.
     pub(crate) async fn delete_service_account(
         &self,
         by: &Principal,

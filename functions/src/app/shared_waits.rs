@@ -19,7 +19,7 @@ const OF_AN_ORGANIZATION: Allowance = waiting_always(200);
 /// The same for its agents and the programs that poll for its runners. Users and agents do not take each other's seconds.
 const OF_ITS_AGENTS: Allowance = waiting_always(100);
 /// The pause of an agent whose request could not wait, before it asks again.
-pub(crate) const NO_PLACE: Duration = Duration::from_secs(5);
+pub(crate) const THROTTLED_PAUSE: Duration = Duration::from_secs(5);
 /// The longest wait, in seconds.
 const LONGEST: u32 = 25;
 /// Seconds that are given back when they were not needed. Fewer are not worth the write.
@@ -72,7 +72,7 @@ impl App {
     ) -> Result<T, E> {
         let own = format!("waits#{org}#{whose}");
         let names = [(own, OF_A_CALLER), (format!("waits#{org}#agents"), OF_ITS_AGENTS)];
-        let placed = async |wanted| self.changes.with_agent_place(whose, wanted, wait).await;
+        let placed = async |wanted| self.changes.with_agent_slot(whose, wanted, wait).await;
         self.counted_wait(names, wanted, placed).await
     }
 

@@ -1,4 +1,4 @@
-//! What a runner fetches, and the whole log that people read.
+//! The module that a runner fetches, and the whole log for users.
 
 use super::App;
 use super::runs::Proved;
@@ -17,14 +17,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use secrecy::{ExposeSecret, SecretString};
 
-/// The most parts of a log in one answer: together some 8,000 pieces, each of which is a request to the object store.
+/// The most parts of a log in one answer: together about 8,000 pieces, each a request to the object store.
 const MAX_PARTS: usize = 32;
 
-/// What a runner gets when it asks for its module.
+/// The module for a runner.
 pub(crate) enum Source {
     /// A gzipped tar.
     Bytes(Bytes),
-    /// Where to get it: it is too large for an answer of Lambda.
+    /// A signed URL, because the archive is too large for an answer of Lambda.
     At(String),
 }
 
@@ -44,7 +44,8 @@ impl App {
             return Err(Refused::Superseded.into());
         }
         let bundle = self.table.bundle(of.org, of.deployment).await?;
-        let bundle = bundle.ok_or_else(|| AppError::conflict("what was to be deployed is gone"))?;
+        let bundle =
+            bundle.ok_or_else(|| AppError::conflict("the module of the deployment is gone"))?;
         match &bundle.module.source {
             ModuleSource::Archive { digest, .. } => {
                 let key = BlobKey::archive(of.org, digest);
@@ -72,7 +73,7 @@ impl App {
     ///
     /// # Errors
     ///
-    /// 400 when the key does not fit, or the log is not encrypted.
+    /// 400 when the key is wrong, or the log is not encrypted.
     pub(crate) async fn whole_log(
         &self,
         org: OrgUuid,

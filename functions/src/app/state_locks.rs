@@ -1,4 +1,4 @@
-//! A runner asks about a lock on its state: may it be broken?
+//! Judges whether a runner may break a lock on its state.
 
 use super::App;
 use super::runs::Proved;
@@ -17,16 +17,15 @@ use canyon_store::outcome::Saved;
 use canyon_store::page::PageRequest;
 use uuid::Uuid;
 
-/// How often a lock is judged again when the deployment has changed meanwhile.
+/// How often a lock is judged again after a concurrent change of the deployment.
 const MAX_TRIES: u32 = 20;
-/// How many of the environment's newest deployments may have left a lock. Each of them would have
-/// met the lock of one before it.
+/// How many of the environment's newest deployments may have left a lock. Each later deployment would have found the
+/// lock of an earlier one.
 const LOOK_BACK: u32 = 50;
 
 impl App {
-    /// Judges a lock that is in an attempt's way. A verdict to break it is recorded before it is
-    /// given; the same one again changes nothing. While the runner is to wait, the launcher looks
-    /// whether the holder's job is gone.
+    /// Judges a lock that blocks an attempt. A verdict to break it is recorded before it is returned; the same verdict
+    /// again changes nothing. While the runner has to wait, the launcher observes whether the lock owner's job is gone.
     ///
     /// # Errors
     ///
@@ -71,7 +70,7 @@ impl App {
         Err(AppError::contended(of.deployment))
     }
 
-    /// By what right a lock is broken: by the proof.
+    /// The audit record of a broken lock: the proof is the right by which it is broken.
     fn record_of_break(
         &self,
         lock: &StateLock,
@@ -97,9 +96,9 @@ fn answer(lock: &StateLock, verdict: &Verdict, asker: &Deployment) -> JudgeLockA
         Verdict::Keep(reason) => (LockVerdict::Keep, reason.to_string()),
         Verdict::Wait(holder) => {
             let met = asker.open_attempt().and_then(|attempt| attempt.lock.as_ref());
-            let said = met.and_then(|met| met.said.as_deref());
-            let said = said.map_or_else(String::new, |said| format!(" ({said})"));
-            (LockVerdict::Wait, format!("{}{said}", state_lock::waiting(*holder)))
+            let status = met.and_then(|met| met.said.as_deref());
+            let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+            (LockVerdict::Wait, format!("{}{status}", state_lock::waiting(*holder)))
         }
     };
     JudgeLockAnswer { id: lock.id.clone(), verdict, reason }

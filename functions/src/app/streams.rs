@@ -1,8 +1,8 @@
 //! The streams of a run: pieces in, bytes out.
 //!
-//! A stream is a row of blobs, each named by the offset of its first byte and written once. A
-//! runner goes on where the answer to its last report said, so a repeated piece is found to be
-//! there, and nothing is written twice or skipped. Attempts of one deployment continue one stream.
+//! A stream is a sequence of blobs, each named by the offset of its first byte and written once. A runner continues
+//! at the offset that the answer to its last report returned. So a repeated piece is detected, and no byte is written
+//! twice or skipped. Attempts of one deployment continue one stream.
 
 use super::App;
 use super::permissions::of_caller;
@@ -24,28 +24,28 @@ use std::time::Duration;
 /// The most bytes of a stream in one answer: a Lambda's answer has at most 6 MB.
 const MAX_PART: u64 = 1024 * 1024;
 
-/// The most pieces of a stream in one answer: each is a request to the object store, and a piece may have one byte.
+/// The most pieces of a stream in one answer. Each is a request to the object store, and may be as short as one byte.
 const MAX_PIECES: usize = 256;
 
-/// The last line of a log that is longer than [`MAX_STREAM`].
+/// The last line of a log that reached [`MAX_STREAM`].
 const LOG_IS_CUT: &str =
     "\ncanyon: the log is longer than 1 GiB. Canyon does not keep the rest; the run goes on.\n";
 
-/// The same in the events, whose lines are JSON.
+/// The same for the events, whose lines are JSON.
 const EVENTS_ARE_CUT: &str = concat!(
     "\n{\"@level\":\"warn\",\"@module\":\"canyon\",\"type\":\"log\",\"@message\":\"",
     "the events are longer than 1 GiB. Canyon does not keep the rest; the run goes on.\"}\n"
 );
 
-/// How many stored pieces one that is sent again may repeat: as many as answers were lost in a row. Each costs two
-/// requests to the object store, and a piece of one byte is allowed.
+/// How many stored pieces a repeated piece may overlap: the number of answers that were lost in a row. Each costs two
+/// requests to the object store, and may be as short as one byte.
 const MAX_REPEATED: usize = 16;
 
 /// Why a piece was not stored.
 pub(crate) enum ChunkError {
-    /// Its data is not what it should be.
+    /// Its data is malformed.
     Data(&'static str),
-    /// It begins where no stream comes.
+    /// Its offset is beyond the largest stream.
     Offset(&'static str),
     /// The object store failed.
     Store(StoreError),
@@ -67,8 +67,8 @@ fn stream_ref(org: OrgUuid, deployment: DeploymentId, stream: Stream) -> StreamR
 }
 
 impl App {
-    /// Stores one piece, and returns where its stream goes on. What lies beyond [`MAX_STREAM`] is acknowledged and dropped:
-    /// a run neither waits nor fails because of what it prints.
+    /// Stores one piece, and returns the next offset of its stream. Bytes beyond [`MAX_STREAM`] are acknowledged and
+    /// dropped: a run neither waits nor fails because of its output.
     pub(crate) async fn store_chunk(
         &self,
         of: AttemptRef,
@@ -81,7 +81,7 @@ impl App {
             return Err(ChunkError::Data("a piece has 1 byte to 128 KiB"));
         }
         if chunk.offset > MAX_OFFSET {
-            return Err(ChunkError::Offset("it is beyond any log"));
+            return Err(ChunkError::Offset("it is beyond the largest log"));
         }
         let end = chunk.offset + data.len() as u64;
         let stream = stream_ref(of.org, of.deployment, chunk.stream);
@@ -102,8 +102,8 @@ impl App {
         Ok(end)
     }
 
-    /// Stores the line that ends a stream of [`MAX_STREAM`] bytes. An encrypted log gets none: it has no place for plain
-    /// text.
+    /// Stores the line that ends a stream of [`MAX_STREAM`] bytes. An encrypted log gets none, because it cannot
+    /// contain plain text.
     async fn close_stream(&self, stream: StreamRef) -> Result<(), StoreError> {
         let line = match stream.stream {
             blob_keys::Stream::Log => LOG_IS_CUT,
@@ -130,8 +130,8 @@ impl App {
             if put.map_err(ChunkError::Store)? == Put::Stored {
                 return Ok(end);
             }
-            // Sent again, because its answer was lost. What was stored then may be shorter than what is sent now, and
-            // whoever brings a result does not come back with the rest.
+            // The piece was sent again, because its answer was lost. The stored piece may be shorter than this one. A
+            // runner that sends its result does not return to send the rest.
             let stored = self.blobs.get(&key).await.map_err(ChunkError::Store)?;
             let begun =
                 stored.filter(|stored| rest.len() > stored.len() && rest.starts_with(stored));
@@ -139,7 +139,8 @@ impl App {
             offset += begun.len() as u64;
             rest = rest.split_off(begun.len());
         }
-        // More was stored than is looked at one by one. What lies behind it is stored all the same: a result is not brought again.
+        // More pieces overlap than are compared one by one. Store this one after the end: the runner does not repeat
+        // a result.
         let stored = self.blobs.stream_end(stream).await.map_err(ChunkError::Store)?;
         if (offset..end).contains(&stored) {
             let known = usize::try_from(stored - offset).unwrap_or(usize::MAX);
@@ -154,7 +155,7 @@ impl App {
         Ok(stored)
     }
 
-    /// Where each stream of a deployment ends now.
+    /// The next offset of each stream of a deployment.
     pub(crate) async fn stream_ends(
         &self,
         org: OrgUuid,
@@ -166,7 +167,7 @@ impl App {
         })
     }
 
-    /// The bytes of a stream from `offset` on, at most about [`MAX_PART`] of them and [`MAX_PIECES`] pieces.
+    /// The bytes of a stream from `offset` on: at most about [`MAX_PART`] bytes and [`MAX_PIECES`] pieces.
     pub(crate) async fn stream_part(
         &self,
         org: OrgUuid,
@@ -193,7 +194,7 @@ impl App {
         Ok(part.freeze())
     }
 
-    /// The same, waiting up to `wait` for something to come, if `by` may read the deployment.
+    /// The same, after a wait of at most `wait` for new bytes, if `by` may read the deployment.
     pub(crate) async fn follow(
         &self,
         by: &Principal,
@@ -204,8 +205,8 @@ impl App {
     ) -> Result<Part, AppError> {
         let org = by.org;
         let waiting = self.changes.wait_for(by, org, id);
-        let look = async || -> Result<Option<Part>, AppError> {
-            // The state first: whatever is written after an end was read belongs to no one.
+        let read = async || -> Result<Option<Part>, AppError> {
+            // Read the state first: no byte is written after the end, so the stream is then complete.
             let found = waiting.deployment(&self.table).await?;
             let deployment = of_caller(by, Role::Viewer, id, found)?;
             let bytes = self.stream_part(org, id, stream, offset).await?;
@@ -218,7 +219,7 @@ impl App {
             Ok(Some(Part { bytes, next_offset, complete }))
         };
         let found =
-            self.bounded_wait(by, wait, async |wait| waiting.until(wait, look).await).await?;
+            self.bounded_wait(by, wait, async |wait| waiting.until(wait, read).await).await?;
         let nothing = Part { bytes: Bytes::new(), next_offset: offset, complete: false };
         Ok(found.unwrap_or(nothing))
     }

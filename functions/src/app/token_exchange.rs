@@ -1,8 +1,8 @@
-//! A token of another issuer, exchanged for one of Canyon's.
+//! The exchange of another issuer's token for one of Canyon's.
 //!
-//! Who asks has shown nothing yet. So until a signature is good, a request costs two reads of the table
-//! and a bounded number of calls to the issuer, and all refusals are the same: they tell neither which
-//! organizations and service accounts there are, nor what was wrong. The log does.
+//! The caller has proved nothing yet. So before its signature is verified, a request costs two reads of the table and
+//! a bounded number of calls to the issuer. All refusals are the same: they reveal neither which organizations and
+//! service accounts exist nor what was wrong. The log has the reason.
 
 use super::App;
 use canyon_domain::audit::AuditRecord;
@@ -23,25 +23,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long a token is good.
+/// The lifetime of an issued token.
 pub(crate) const LIFE: Duration = Duration::from_mins(15);
-/// Tokens that a service account is issued at once, after a quiet time: a fleet starting up.
+/// The most tokens that a service account is issued at once after a quiet time, when a fleet starts up.
 const BURST: f64 = 1_000.0;
-/// Tokens a second that it is issued from then on. With [`LIFE`] they suffice for 45,000 callers.
+/// The tokens that it is issued each second after that. With [`LIFE`] they suffice for 45,000 callers.
 const RATE: f64 = 50.0;
-/// The most service accounts whose pace is remembered; beyond that all are forgotten.
-const MAX_PACES: usize = 10_000;
+/// The most service accounts with a remembered rate. Beyond that, all are forgotten.
+const MAX_BUCKETS: usize = 10_000;
 
-/// What judges those who sign in.
+/// Verifies the tokens of sign-ins, and limits their rate.
 pub struct SignIns {
     verifier: Verifier,
     private: PrivateIssuers,
-    paces: Mutex<HashMap<Uuid, Pace>>,
+    buckets: Mutex<HashMap<Uuid, TokenBucket>>,
 }
 
-/// What a service account may still be issued, and as of when.
+/// The tokens that a service account may still be issued, as of a time.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+struct TokenBucket {
     left: f64,
     at: Timestamp,
 }
@@ -53,30 +53,30 @@ impl std::fmt::Debug for SignIns {
 }
 
 impl SignIns {
-    /// Fetches keys over the network, of issuers at public addresses and of the `private` ones.
+    /// Fetches the keys of issuers at public addresses and of the `private` issuers over the network.
     pub fn new(private: PrivateIssuers, clock: Arc<dyn Clock>) -> Self {
         let fetcher = Fetcher::new(private.clone(), Arc::new(SystemResolver));
         let keys = IssuerKeys::new(Arc::new(fetcher), clock.clone());
-        Self { verifier: Verifier::new(Arc::new(keys), clock), private, paces: Mutex::default() }
+        Self { verifier: Verifier::new(Arc::new(keys), clock), private, buckets: Mutex::default() }
     }
 
-    /// The issuers on an inner network that may be asked for keys.
+    /// The issuers on a private network whose keys may be fetched.
     pub(crate) fn private(&self) -> &PrivateIssuers {
         &self.private
     }
 
-    /// Whether `account` may be issued one more token now; then it counts as issued.
-    fn takes_turn(&self, account: Uuid, now: Timestamp) -> bool {
-        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
-        if paces.len() >= MAX_PACES {
-            paces.clear();
+    /// Whether `account` may be issued one more token now. If so, it is counted as issued.
+    fn try_take(&self, account: Uuid, now: Timestamp) -> bool {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MAX_BUCKETS {
+            buckets.clear();
         }
-        let pace = paces.entry(account).or_insert(Pace { left: BURST, at: now });
-        let since = now.duration_since(pace.at).as_secs_f64().max(0.0);
-        *pace = Pace { left: (pace.left + since * RATE).min(BURST), at: now };
-        let may = pace.left >= 1.0;
+        let bucket = buckets.entry(account).or_insert(TokenBucket { left: BURST, at: now });
+        let since = now.duration_since(bucket.at).as_secs_f64().max(0.0);
+        *bucket = TokenBucket { left: (bucket.left + since * RATE).min(BURST), at: now };
+        let may = bucket.left >= 1.0;
         if may {
-            pace.left -= 1.0;
+            bucket.left -= 1.0;
         }
         may
     }
@@ -85,13 +85,13 @@ impl SignIns {
 /// Why there is no token.
 #[derive(Debug)]
 pub(crate) enum Denied {
-    /// Nothing shows that the caller may have one.
+    /// The token does not prove a right to sign in.
     Unknown,
-    /// The token is signed by an issuer that the service account trusts; this is wrong with it.
+    /// An issuer that the service account trusts has signed the token, but the token has this fault.
     Known(String),
-    /// Too many were issued for this service account.
+    /// Too many tokens were issued for this service account.
     TooMany,
-    /// The table does not answer.
+    /// The table cannot be read or written.
     Store(StoreError),
 }
 
@@ -102,25 +102,25 @@ impl From<StoreError> for Denied {
 }
 
 impl App {
-    /// A token of the service account for whoever shows `subject_token`.
+    /// A token of the service account for the bearer of `subject_token`.
     pub(crate) async fn exchange(
         &self,
         org: &str,
         service_account: &str,
         subject_token: &SecretString,
     ) -> Result<SecretString, Denied> {
-        let (principal, account) = self.asked_for(org, service_account).await?;
+        let (principal, account) = self.principal_and_account(org, service_account).await?;
         let policies = &account.trust_policies;
         let judged = self.sign_ins.verifier.verify(subject_token.expose_secret(), policies).await;
         let admission = judged.map_err(|refusal| denied(&account, &refusal))?;
-        if !self.sign_ins.takes_turn(account.uuid, self.now()) {
+        if !self.sign_ins.try_take(account.uuid, self.now()) {
             return Err(Denied::TooMany);
         }
         self.issue(principal, &account, admission).await
     }
 
-    /// The service account, and who signs in as it is.
-    async fn asked_for(
+    /// The service account, and the principal that signs in as it.
+    async fn principal_and_account(
         &self,
         org: &str,
         account: &str,
@@ -174,7 +174,7 @@ impl App {
             labels: [].into(),
             grant: Some(account.grant()),
         };
-        // It cannot exist: its secret is a new random number.
+        // The token cannot exist: its secret is a new random number.
         self.table.issue_token(&token, until, &record).await?;
         Ok(secret)
     }
@@ -202,7 +202,7 @@ mod tests {
         let sign_ins = SignIns::new(PrivateIssuers::default(), Arc::new(System));
         let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let start = Timestamp::UNIX_EPOCH;
-        let turns = |account, at| (0..2_000).filter(|_| sign_ins.takes_turn(account, at)).count();
+        let turns = |account, at| (0..2_000).filter(|_| sign_ins.try_take(account, at)).count();
         assert_eq!(turns(one, start), 1_000);
         assert_eq!(turns(other, start), 1_000, "each has its own");
         assert_eq!(turns(one, start + Duration::from_secs(2)), 100);

@@ -1,4 +1,4 @@
-//! Making and revoking API tokens.
+//! Creates and revokes API tokens.
 
 use super::App;
 use crate::app::error::AppError;
@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A token that is wanted.
+/// A request to create a token, parsed.
 #[derive(Clone, Debug)]
-pub(crate) struct TokenOrder {
-    /// What it is for.
+pub(crate) struct TokenRequest {
+    /// Its description.
     pub(crate) description: String,
-    /// What it may do in the whole organization.
+    /// Its role in the whole organization.
     pub(crate) role: Role,
-    /// What else it may do in parts of it.
+    /// Its roles in parts of the organization.
     pub(crate) scoped_roles: Vec<ScopedRole>,
-    /// How long it lives; for ever without it.
+    /// Its lifetime; `None` for a token that does not expire.
     pub(crate) life: Option<Duration>,
     /// With the role `agent`: the only runner that its agents serve.
     pub(crate) runner: Option<RunnerId>,
@@ -41,11 +41,11 @@ impl App {
         Ok(self.table.tokens(by.org, page).await?)
     }
 
-    /// Makes a token, and gives its secret, which is not stored.
+    /// Creates a token, and returns its secret, which is not stored.
     pub(crate) async fn create_token(
         &self,
         by: &Principal,
-        order: TokenOrder,
+        order: TokenRequest,
     ) -> Result<(TokenRecord, SecretString), AppError> {
         if let Some(runner) = &order.runner
             && self.table.runner(by.org, runner).await?.is_none()
@@ -76,13 +76,13 @@ impl App {
         let record = self.record(by, "token.create", format!("tokens/{id}"));
         match self.table.create_token(&token, &record).await? {
             Created::Yes => Ok((token, secret)),
-            // Both its id and its secret are new random numbers.
+            // Its id and its secret are new random numbers, so both results are impossible.
             Created::Exists | Created::Missing(_) => Err(AppError::contended(id)),
         }
     }
 
-    /// Revokes a token. Not the one that asks: whoever does so by mistake has nothing left to make
-    /// another with.
+    /// Revokes a token. The caller's own token is refused: after a mistake, the caller would have no token left to
+    /// create another one.
     pub(crate) async fn delete_token(&self, by: &Principal, id: Uuid) -> Result<(), AppError> {
         if by.id.0 == id {
             return Err(AppError::conflict(format!(

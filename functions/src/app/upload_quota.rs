@@ -1,5 +1,5 @@
-//! How much an organization, and one of its callers, may upload. Archives are kept for as long as something may be destroyed or rolled back with
-//! them, so what one caller uploads in a loop would be paid for for ever.
+//! The upload quotas of an organization and of each of its callers. Archives are kept as long as a destroy or rollback
+//! may need them, so the uploads of a caller in a loop would cost storage permanently.
 
 use super::App;
 use crate::app::error::AppError;
@@ -8,7 +8,7 @@ use canyon_store::allowance::{Allowance, Allowed};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// MiB in a day: 256 of the largest archives.
+/// MiB for each day: 256 archives of the largest size.
 const IN_A_DAY: u32 = 16 * 1024;
 const OF_AN_ORGANIZATION: Allowance = Allowance {
     burst: IN_A_DAY,
@@ -22,12 +22,12 @@ const OF_A_CALLER: Allowance = Allowance {
 };
 
 impl App {
-    /// Counts an upload of `size` bytes, each begun MiB as a whole one.
+    /// Counts an upload of `size` bytes, rounded up to whole MiB.
     ///
     /// # Errors
     ///
-    /// 429 if the caller or its organization has uploaded too much of late, with the time after which there is room for
-    /// this one.
+    /// 429 if the caller or its organization has uploaded too much recently, with the time after which there is quota for
+    /// this upload.
     pub(crate) async fn take_upload(&self, by: &Principal, size: u64) -> Result<(), AppError> {
         let units = u32::try_from(size.div_ceil(MIB)).unwrap_or(u32::MAX);
         let of_org = format!("uploads#{}", by.org);

@@ -1,7 +1,6 @@
-//! Who uses a thing that was to be deleted.
+//! The users of an object that a caller wants to delete.
 //!
-//! The table only counts uses, which is what makes the refusal safe. Their names are looked up
-//! afterwards, for the message.
+//! The table only counts the uses, which makes the refusal safe. Their names are read afterwards, for the message.
 
 use super::App;
 use crate::app::error::AppError;
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 /// The most users of each kind that a message names.
 const NAMED: u32 = 10;
 
-/// Environments and rules that refer to a thing; not more than a message names.
+/// The environments and rules that refer to an object; at most as many as a message names.
 #[derive(Debug, Default)]
 pub(super) struct Users {
     pub(super) environments: Vec<Environment>,
@@ -24,7 +23,7 @@ pub(super) struct Users {
 }
 
 impl App {
-    /// The environments that `refers` picks, and the rules that `filter` picks, if one is given.
+    /// The environments that `refers` selects, and the rules that `filter` selects, if it is given.
     pub(super) async fn users(
         &self,
         by: &Principal,
@@ -33,7 +32,7 @@ impl App {
     ) -> Result<Users, StoreError> {
         let mut users = Users::default();
         let mut request = PageRequest { limit: NAMED, after: None };
-        // A page may be empty although more follow.
+        // A page may be empty although another one follows.
         while users.environments.is_empty() {
             let page = self.table.environments(by.org, None, &request, &refers).await?;
             (users.environments, request.after) = (page.items, page.next);
@@ -60,7 +59,7 @@ impl Users {
         self.environments.is_empty() && self.rules.is_empty()
     }
 
-    /// 409: `thing` cannot be deleted under them; `advice` says what to do first.
+    /// 409: `thing` cannot be deleted while it has these users; `advice` says what to do first.
     pub(super) fn refusal(&self, thing: &str, advice: &str) -> AppError {
         let environment = |e: &Environment| format!("`{}` of project `{}`", e.id, e.project_id);
         let rule = |rule: &RunnerRule| format!("`{}` ({})", rule.id, rule.scope);

@@ -1,4 +1,4 @@
-//! The one word of whoever watches a job that was handed out: that it failed.
+//! Failure reports from the watcher of a job that was handed out to a remote runner.
 
 use super::App;
 use crate::app::error::AppError;
@@ -11,11 +11,11 @@ use canyon_identity::bearer::{self, AttemptRef};
 use canyon_store::outcome::Saved;
 use secrecy::ExposeSecret as _;
 
-/// How often the word is weighed again when the job has changed meanwhile.
+/// How often a report is retried after a concurrent change of the job.
 const MAX_TRIES: u32 = 20;
 
 impl App {
-    /// The deployment whose attempt is watched by the holder of this token.
+    /// The deployment whose attempt the holder of this token watches.
     ///
     /// # Errors
     ///
@@ -36,14 +36,14 @@ impl App {
         Ok(deployment)
     }
 
-    /// Takes the word that the job of an attempt failed, is stuck, or is not there. The launcher weighs it as what
-    /// it sees of a job itself, so a job that had not begun to apply is tried again. Of one that was cancelled it
+    /// Records a watcher's report that the job of an attempt failed, is stuck, or does not exist. The launcher treats
+    /// it as its own observation, so a job that had not begun to apply is retried. For a cancelled job, the report
     /// counts once its pod must have ended.
     ///
     /// # Errors
     ///
-    /// 401 when the token is not the attempt's; 409 when that is over.
-    pub(crate) async fn take_word_of_failure(
+    /// 401 when the token is not the attempt's; 409 when the attempt is over.
+    pub(crate) async fn record_failure_report(
         &self,
         of: AttemptRef,
         token: &SecretHash,
@@ -51,8 +51,8 @@ impl App {
     ) -> Result<(), AppError> {
         let deployment = self.prove_watcher(of, token).await?;
         if body.status == ResultStatus::Success {
-            let reason = "this token is for whoever watches the job, to say that it failed; that it succeeded, its \
-                runner says";
+            let reason = "this token is for the watcher of the job, which reports only that the job failed; the job's \
+                runner reports success";
             return Err(AppError::invalid("status", reason));
         }
         let failure = failure(body);
@@ -63,8 +63,8 @@ impl App {
             let mut job = found.filter(|job| job.polled.is_some()).ok_or(Refused::Superseded)?;
             let before = job.clone();
             if !job.failed(failure.clone(), self.now()) {
-                // Its first word counts, and it has said that; or it speaks too early of what was cancelled, and is
-                // asked again.
+                // Only the watcher's first report counts, and this is a later one. Or the job was cancelled and the
+                // report is too early: the watcher is asked again.
                 return Ok(());
             }
             let saved = if job.is_cleared_away() {
@@ -87,8 +87,8 @@ fn failure(body: &DeploymentResultsUpdateBody) -> Failure {
         return Failure::new(failure.class, shortened(failure.message.clone()));
     }
     let message = match &body.error {
-        Some(error) => format!("whoever watches the job says: {}", error.message),
-        None => "whoever watches the job says that it failed".to_owned(),
+        Some(error) => format!("the watcher of the job reports: {}", error.message),
+        None => "the watcher of the job reports that it failed".to_owned(),
     };
     Failure::new(FailureClass::Lost, shortened(message))
 }

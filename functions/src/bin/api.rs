@@ -1,4 +1,4 @@
-//! The Lambda function `api`: requests of API Gateway come in, the router of the laptop answers. It publishes no
+//! The Lambda function `api`: it serves requests of API Gateway with the same router as a laptop. It publishes no
 //! issuer's keys: the function `issuer` does.
 
 use canyon_aws::clients::Clients;

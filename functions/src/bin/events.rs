@@ -1,5 +1,4 @@
-//! The Lambda function `events`: deploy requests of the bus, and hints of the platforms that jobs run
-//! on.
+//! The Lambda function `events`: it handles deploy requests of the bus, and hints of the platforms that run jobs.
 
 use canyon_aws::clients::Clients;
 use canyon_aws::event_bus::EventBus;

@@ -1,6 +1,8 @@
-//! The Lambda function `issuer`: the discovery documents and key sets of both issuers, by the router of the laptop.
+//! The Lambda function `issuer`: it serves the discovery documents and key sets of both issuers, with the router of a
+//! laptop.
 //!
-//! It is apart from `api`, because the publisher of a key set decides which keys clouds accept (docs/decisions/0045).
+//! It is separate from `api`, because the publisher of a key set decides which keys clouds accept
+//! (docs/decisions/0045).
 
 use canyon_aws::clients::Clients;
 use canyon_aws::logging::{self, or_exit};

@@ -1,4 +1,4 @@
-//! The path of a request as its sender wrote it: API Gateway changes it in two ways.
+//! Restores the path of a request as its sender wrote it: API Gateway changes it in two ways.
 
 use axum::http::uri::PathAndQuery;
 use axum::http::{Request, Uri};
@@ -6,19 +6,18 @@ use lambda_http::RequestExt as _;
 use lambda_http::request::RequestContext;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What a path may hold as it is. The gateway has decoded the rest, and written again it can only name
-/// something: it neither opens a query nor steps out of a folder. `%` stays, for front ends that decode
-/// nothing; no id holds one.
+/// The characters that a path may contain unescaped. The gateway has decoded the others. Encoded again, they are part
+/// of a name: they neither begin a query nor leave a folder. `%` stays, for front ends that decode nothing; no id
+/// contains one.
 const WRITTEN: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'%');
 
-/// Takes the name of the gateway's stage from the path, and puts the groups of a project back into one
-/// segment.
+/// Removes the name of the gateway's stage from the path, and joins the groups of a project into one segment.
 ///
-/// An HTTP API begins the path with its stage unless that is `$default`, and decodes it, so that
-/// `payments%2Fapi` comes as two segments (API Gateway Developer Guide, "Create AWS Lambda proxy
-/// integrations for HTTP APIs"). The path of the event is taken, and not that of the address which was
-/// made of it: in an address `..` is a step, and `?` begins a query.
+/// An HTTP API prefixes the path with its stage unless that is `$default`, and decodes it, so that `payments%2Fapi`
+/// arrives as two segments (API Gateway Developer Guide, "Create AWS Lambda proxy integrations for HTTP APIs"). The
+/// path of the event is used, and not that of the URI which was built from it: in a URI `..` is a step, and `?`
+/// begins a query.
 pub fn as_sent<B>(mut request: Request<B>) -> Request<B> {
     let raw = request.raw_http_path().to_owned();
     if raw.is_empty() {
@@ -27,11 +26,11 @@ pub fn as_sent<B>(mut request: Request<B>) -> Request<B> {
     let path = without_stage(&raw, stage(&request)).unwrap_or(&raw);
     let path = with_whole_project(path).unwrap_or_else(|| path.to_owned());
     let path = utf8_percent_encode(&path, WRITTEN).to_string();
-    // What stands behind a decoded `?` or `#` was part of the path; no path has either.
+    // Text after a decoded `?` or `#` was part of the path; no path of the API contains either.
     let query = request.uri().query().filter(|_| !raw.contains(['?', '#']));
     let path = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
     let mut parts = request.uri().clone().into_parts();
-    // It is ASCII and begins with a slash, or is no path of ours.
+    // The result is ASCII and begins with a slash, or it is no path of the API.
     parts.path_and_query = path.parse().ok().or_else(|| Some(PathAndQuery::from_static("/")));
     *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
     request
@@ -50,9 +49,8 @@ fn without_stage<'a>(path: &'a str, stage: Option<&str>) -> Option<&'a str> {
     path.strip_prefix('/')?.strip_prefix(stage).filter(|rest| rest.starts_with('/'))
 }
 
-/// What may follow a project in a path, and how many segments that is, the longest first:
-/// `envs/{env}/actions/{action}`, `envs/{env}`, `envs`. No group in a project's path is called `envs`, so
-/// there is one reading.
+/// The segments that may follow a project in a path, by their number, the longest first: `envs/{env}/actions/{action}`,
+/// `envs/{env}`, `envs`. No group in a project's path is called `envs`, so the result is unambiguous.
 const AFTER_PROJECT: [usize; 3] = [4, 2, 1];
 
 fn with_whole_project(path: &str) -> Option<String> {

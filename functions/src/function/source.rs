@@ -1,10 +1,10 @@
-//! The network address of a caller, as API Gateway tells it: the function itself has no connection of theirs.
+//! The network address of a caller, as API Gateway reports it: the function has no connection to the caller.
 
 use crate::app::network_address::NetworkAddress;
 use axum::http::Request;
 use lambda_http::request::RequestContext;
 
-/// Puts the address into the extensions of the request.
+/// Adds the address to the extensions of the request.
 pub fn with_source<B>(mut request: Request<B>) -> Request<B> {
     let address = match request.extensions().get::<RequestContext>() {
         Some(RequestContext::ApiGatewayV2(context)) => context.http.source_ip.as_deref(),

@@ -1,7 +1,6 @@
 //! The log of requests: a span around each, with one line at its end.
 //!
-//! It names the route and not the path, and never the query: what a caller puts there may be a
-//! secret.
+//! It contains the route and not the path, and never the query: a caller may put a secret there.
 
 use super::request_id::{REQUEST_ID, RequestId, RequestIds};
 use axum::extract::{MatchedPath, Request, State};
@@ -14,7 +13,7 @@ use tokio::time::Instant;
 use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span};
 
-/// Answers a request under its id, in its span.
+/// Handles a request with its id, in its span.
 pub(super) async fn log(State(ids): State<RequestIds>, request: Request, next: Next) -> Response {
     let id = RequestId::of(&request, &ids);
     let word = request.headers().get(ASK).filter(|word| word.to_str().is_ok_and(is_word)).cloned();
@@ -31,12 +30,12 @@ pub(super) async fn log(State(ids): State<RequestIds>, request: Request, next: N
     response
 }
 
-/// Notes in the span of this request whose it is.
+/// Records the organization in the span of this request.
 pub(super) fn note_organization(org: &OrgId) {
     Span::current().record("organization", display(org));
 }
 
-/// Writes its line when it is dropped: a request that its caller gave up leaves one too.
+/// Writes the log line when it is dropped, so that a request which its caller aborted has a line too.
 struct Entry {
     span: Span,
     since: Instant,
@@ -46,7 +45,7 @@ struct Entry {
 impl Entry {
     fn new(id: &RequestId, request: &Request) -> Self {
         let path = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);
-        // At the level of errors, so that every line has it that is written at all.
+        // A span at the level of errors is present on every line, whatever the log level is.
         let span = tracing::error_span!(
             "request",
             request_id = %id,
@@ -65,13 +64,13 @@ impl Drop for Entry {
             if let Some(status) = self.status {
                 tracing::info!(status, duration_ms, "answered");
             } else {
-                tracing::info!(duration_ms, "given up by its caller");
+                tracing::info!(duration_ms, "the caller aborted the request");
             }
         });
     }
 }
 
-/// The method, if it is one: a caller may send any word.
+/// The method, if it is a known one: a caller may send any text.
 fn name(method: &Method) -> &str {
     let known = [
         Method::GET,

@@ -1,4 +1,4 @@
-//! Agents that call: by a token of the role `agent`, or by one that their own key has signed.
+//! Authenticates agents: by a token of the role `agent`, or by a token that their own key has signed.
 
 use super::access::note_organization;
 use super::caller::bearer;
@@ -57,7 +57,7 @@ impl FromRequestParts<App> for AgentRequest {
     }
 }
 
-/// The organization and the agent that the path names.
+/// The organization and the agent in the path.
 async fn path(parts: &mut Parts, app: &App) -> Result<(String, Option<AgentId>), ApiError> {
     let params = RawPathParams::from_request_parts(parts, app).await;
     let params = params.map_err(|_| ApiError::not_an_id())?;

@@ -1,4 +1,4 @@
-//! What agents call: sessions, work, and what became of it.
+//! The endpoints for agents: sessions, work and reports.
 
 use super::body::Body;
 use super::caller::Ids;
@@ -18,7 +18,7 @@ use canyon_domain::field_error::FieldErrors;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The most jobs that one request names.
+/// The most jobs in one request.
 const MAX_ITEMS: usize = 100;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -30,7 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(report))
 }
 
-/// Begin a session of an agent. A newer session ends the older one.
+/// Start a session of an agent. A newer session ends the older one.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions", tag = "Agent",
     operation_id = "openAgentSession",
     params(
@@ -39,9 +39,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     ),
     request_body = OpenSession,
     responses(
-        (status = 201, description = "It has begun.", body = SessionOpened),
-        (status = 202, description = "The agent may not work, unless it is adopted later; ask again. It is the answer in each case in \
-which nothing vouches for the agent, also if there is no such organization.", body = SessionOpened),
+        (status = 201, description = "The session has started.", body = SessionOpened),
+        (status = 202, description = "The agent may not work unless it is adopted; ask again. Every agent without a \
+            valid token or runner key gets this answer, also if the organization does not exist.", body = SessionOpened),
         OfWrite,
     ))]
 async fn open(
@@ -50,7 +50,7 @@ async fn open(
     body: Body<OpenSession>,
 ) -> Result<(StatusCode, Json<SessionOpened>), ApiError> {
     check(&body.value)?;
-    let opened = app.answer_opening(&request, &body.value).await?;
+    let opened = app.answer_session_start(&request, &body.value).await?;
     let status = if opened.session.is_some() { StatusCode::CREATED } else { StatusCode::ACCEPTED };
     Ok((status, Json(opened)))
 }
@@ -82,7 +82,7 @@ fn check(body: &OpenSession) -> Result<(), FieldErrors> {
     faults.into_result(())
 }
 
-/// End a session: what it was offered goes to others at once.
+/// End a session: its offers go to other agents at once.
 #[utoipa::path(delete, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}", tag = "Agent",
     operation_id = "closeAgentSession",
     params(
@@ -90,7 +90,7 @@ fn check(body: &OpenSession) -> Result<(), FieldErrors> {
         ("agentId" = String, Path, description = "The agent."),
         ("number" = u64, Path, description = "The session."),
     ),
-    responses((status = 204, description = "It is over."), OfAction))]
+    responses((status = 204, description = "The session has ended."), OfAction))]
 async fn close(
     State(app): State<App>,
     request: AgentRequest,
@@ -100,7 +100,7 @@ async fn close(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Ask for work, and wait for it. It is a sign of life too.
+/// Poll for work. It is also a heartbeat.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}/poll", tag = "Agent",
     operation_id = "pollAgentWork",
     params(
@@ -109,7 +109,7 @@ async fn close(
         ("number" = u64, Path, description = "The session."),
     ),
     request_body = Poll,
-    responses((status = 200, description = "What there is to do.", body = Work), OfWrite))]
+    responses((status = 200, description = "The work.", body = Work), OfWrite))]
 async fn poll(
     State(app): State<App>,
     request: AgentRequest,
@@ -128,7 +128,7 @@ async fn poll(
     Ok(Json(app.poll(request.caller()?, number, &body).await?))
 }
 
-/// Take jobs that were offered. What is answered as taken may be started, and nothing else.
+/// Take jobs that were offered. The agent may start only the jobs that the answer lists as taken.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}/take", tag = "Agent",
     operation_id = "takeAgentJobs",
     params(
@@ -137,7 +137,7 @@ async fn poll(
         ("number" = u64, Path, description = "The session."),
     ),
     request_body = TakeJobs,
-    responses((status = 200, description = "Which to start.", body = TakenJobs), OfWrite))]
+    responses((status = 200, description = "The jobs to start.", body = TakenJobs), OfWrite))]
 async fn take(
     State(app): State<App>,
     request: AgentRequest,
@@ -149,7 +149,7 @@ async fn take(
     Ok(Json(app.take_jobs(request.caller()?, number, &jobs).await?))
 }
 
-/// Say what became of jobs. Each word may be said again.
+/// Report on jobs. Each report may be repeated.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}/reports", tag = "Agent",
     operation_id = "reportAgentJobs",
     params(
@@ -158,7 +158,7 @@ async fn take(
         ("number" = u64, Path, description = "The session."),
     ),
     request_body = Reports,
-    responses((status = 200, description = "They are noted, but for these.", body = ReportsTaken), OfWrite))]
+    responses((status = 200, description = "Recorded, except for the listed reports.", body = ReportsTaken), OfWrite))]
 async fn report(
     State(app): State<App>,
     request: AgentRequest,

@@ -1,4 +1,4 @@
-//! Agents, as people see and judge them.
+//! Endpoints for users who manage agents.
 
 use super::body::{Body, Params};
 use super::caller::{Admin, Ids, Viewer};
@@ -35,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         PageQuery,
         AgentQuery,
     ),
-    responses((status = 200, description = "A page of them.", body = Page<AgentView>), OfList))]
+    responses((status = 200, description = "A page of the list.", body = Page<AgentView>), OfList))]
 async fn list(
     State(app): State<App>,
     caller: Viewer,
@@ -65,7 +65,7 @@ async fn get(
     Ok(Json(render(app.agent(&caller, &id).await?, app.now())))
 }
 
-/// Change an agent: give it no further work, or other labels.
+/// Change an agent: stop giving it work, or change its labels.
 #[utoipa::path(patch, path = "/orgs/{orgId}/agents/{agentId}", tag = "Agent",
     operation_id = "updateAgent",
     params(
@@ -73,7 +73,7 @@ async fn get(
         ("agentId" = String, Path, description = "The agent."),
     ),
     request_body = AgentUpdateBody,
-    responses((status = 200, description = "It is changed.", body = AgentView), OfWrite))]
+    responses((status = 200, description = "Changed.", body = AgentView), OfWrite))]
 async fn update(
     State(app): State<App>,
     caller: Admin,
@@ -94,7 +94,7 @@ async fn update(
         ("orgId" = String, Path, description = "The organization."),
         ("agentId" = String, Path, description = "The agent."),
     ),
-    responses((status = 204, description = "It is forgotten."), OfAction))]
+    responses((status = 204, description = "The agent is forgotten."), OfAction))]
 async fn forget(
     State(app): State<App>,
     caller: Admin,
@@ -114,7 +114,7 @@ async fn forget(
         ("agentId" = String, Path, description = "The agent."),
         AdoptQuery,
     ),
-    responses((status = 200, description = "It is adopted.", body = AgentView), OfAction))]
+    responses((status = 200, description = "The agent is adopted.", body = AgentView), OfAction))]
 async fn adopt(
     State(app): State<App>,
     caller: Admin,
@@ -125,14 +125,14 @@ async fn adopt(
     Ok(Json(render(agent, app.now())))
 }
 
-/// Reject an agent: it gets no work, and its key or token is of no use under this name.
+/// Reject an agent: it gets no work, and its key or token is refused under this name.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/actions/reject", tag = "Agent",
     operation_id = "rejectAgent",
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("agentId" = String, Path, description = "The agent."),
     ),
-    responses((status = 200, description = "It is rejected.", body = AgentView), OfAction))]
+    responses((status = 200, description = "The agent is rejected.", body = AgentView), OfAction))]
 async fn reject(
     State(app): State<App>,
     caller: Admin,

@@ -1,11 +1,9 @@
-//! Where the API runs on Lambda, no answer is larger than Lambda can give: 6 MB, with everything
-//! around the body.
+//! Keeps answers within the 6 MB that Lambda allows for an answer with its envelope.
 //!
-//! Lambda's answer is JSON. Bytes become a third more in it, since they are written in base64; text
-//! becomes a JSON string, in which a line feed takes two bytes and an escape character six. Lists and
-//! logs are cut to the same bound on a laptop, so that what works there works everywhere; what has to
-//! come in one piece, a module, has the bound on Lambda alone, where the object store gives what is
-//! larger.
+//! Lambda's answer is JSON. Bytes grow by a third in it, because they are encoded in base64; text becomes a JSON
+//! string, in which a line feed takes two bytes and an escape character six. Lists and logs have the same limit on a
+//! laptop, so that a request that works there works everywhere. A module cannot be split, so it has the limit on
+//! Lambda alone: there the object store serves larger ones.
 
 use super::error::ApiError;
 use axum::body::{Body, HttpBody as _, to_bytes};
@@ -14,17 +12,17 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 
-/// The most that a body may take in Lambda's answer. The rest of the 6 MB is for headers.
+/// The largest body in Lambda's answer. The rest of the 6 MB is for headers.
 const ROOM: usize = 5_900_000;
-/// A body this short fits whatever is in it.
+/// A body of this size fits, whatever it contains.
 const SMALL: u64 = ROOM as u64 / 6;
 
-/// What `bytes` take as base64.
+/// The size of `bytes` as base64.
 fn as_base64(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-/// What one byte of a text takes in a JSON string.
+/// The size of one byte of text in a JSON string.
 fn escaped(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
@@ -33,7 +31,7 @@ fn escaped(byte: u8) -> usize {
     }
 }
 
-/// How many bytes of `text` fit, in whole characters. Compressed for its caller, it is base64.
+/// The number of bytes of `text` that fit, in whole characters. Compressed text is sent as base64.
 pub(super) fn fitting(text: &str) -> usize {
     let mut taken = 0;
     for (at, byte) in text.bytes().enumerate() {
@@ -45,12 +43,11 @@ pub(super) fn fitting(text: &str) -> usize {
     text.len()
 }
 
-/// How many bytes fit if they are not text.
+/// The number of bytes that fit if they are not text.
 pub(super) const BYTES: usize = ROOM / 4 * 3;
 
-/// The answer, or a refusal if it is to go through Lambda and does not fit. Every route keeps its
-/// answers small itself: this is for the case that one does not, which Lambda would answer without a
-/// word.
+/// The answer, or a refusal if it is too large for Lambda. Every route limits its answers itself: this covers a route
+/// that does not, because Lambda would then fail without a message.
 pub(super) async fn bounded(State(on_lambda): State<bool>, response: Response) -> Response {
     if !on_lambda {
         return response;
@@ -82,7 +79,7 @@ pub(super) async fn bounded(State(on_lambda): State<bool>, response: Response) -
     .into_response()
 }
 
-/// What is answered as text, and shrinks when it is compressed.
+/// Whether the content is text, which is compressed for callers that accept it.
 pub(super) fn is_text(content_type: &str) -> bool {
     content_type.starts_with("text/") || content_type.starts_with("application/json")
 }
@@ -91,7 +88,7 @@ pub(super) fn is_text(content_type: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What a text takes in the JSON that Lambda is given.
+    /// The size of a text in Lambda's JSON.
     fn in_json(text: &str) -> usize {
         serde_json::to_string(text).unwrap().len() - 2
     }
@@ -110,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_does_not_fit_is_refused_in_words() {
+    async fn an_answer_that_does_not_fit_is_refused_with_a_message() {
         let answer = |kind: &'static str, body: Vec<u8>| ([(CONTENT_TYPE, kind)], body);
         let bounded = async |on_lambda, kind, body| {
             bounded(State(on_lambda), answer(kind, body).into_response()).await.status()

@@ -1,5 +1,5 @@
-//! Modules that people upload. What is small comes through the API; what is large goes past it, if
-//! the API runs where it cannot take so much.
+//! Modules that users upload. Small archives go through the API; large ones go directly to the object store, if the API
+//! runs where it cannot receive them.
 
 use super::body::{self, Body};
 use super::caller::{Ids, Member};
@@ -37,9 +37,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     ),
     request_body(content = Vec<u8>, content_type = "application/gzip"),
     responses(
-        (status = 204, description = "It is stored."),
+        (status = 204, description = "The archive is stored."),
         (status = 400, description = "The digest is not that of the bytes.", body = ErrorBody),
-        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
         (status = 403, description = "The token may not deploy.", body = ErrorBody),
         (status = 404, description = "Not a digest, or not the token's organization.",
          body = ErrorBody),
@@ -56,7 +56,7 @@ async fn put_archive(
     request: Request,
 ) -> Result<StatusCode, ApiError> {
     caller.require_anywhere(Role::Deployer)?;
-    // What announces itself as too large is refused before it is sent.
+    // An archive whose declared size is too large is refused before it is sent.
     let announced = request.body().size_hint().lower();
     if announced > MAX_ARCHIVE as u64 {
         return Err(too_large(StatusCode::PAYLOAD_TOO_LARGE));
@@ -75,7 +75,7 @@ async fn put_archive(
     })?;
     let actual = hex::encode(Sha256::digest(&bytes));
     if actual != digest.as_str() {
-        // The sender has made both; something on the way may have cut it.
+        // The sender computed both; the network may have cut the archive.
         let refusal = ApiError::field("digest", format!("the bytes have the SHA-256 {actual}"));
         return Err(refusal.with_detail("code", INCOMPLETE));
     }
@@ -87,7 +87,7 @@ fn too_large(status: StatusCode) -> ApiError {
     ApiError::new(status, "an archive has at most 64 MiB; leave out what is large")
 }
 
-/// Ask whether an archive is there.
+/// Ask whether an archive is stored.
 #[utoipa::path(get, path = "/orgs/{orgId}/archives/{digest}", tag = "Archive",
     operation_id = "getArchive",
     params(
@@ -106,8 +106,8 @@ async fn get_archive(
     Err(ApiError::not_found("archive", digest))
 }
 
-/// Ask for an address to upload an archive to, past the API. It takes `size_bytes` bytes of that SHA-256 and no others.
-/// Answered with 409 where the API takes archives of every size itself.
+/// Ask for a signed URL to upload an archive directly to the object store. It takes `size_bytes` bytes with that
+/// SHA-256 only. The answer is 409 where the API receives archives of every size itself.
 #[utoipa::path(post, path = "/orgs/{orgId}/archives/{digest}/actions/upload-url", tag = "Archive",
     operation_id = "createArchiveUploadUrl",
     params(
@@ -115,7 +115,7 @@ async fn get_archive(
         ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
     ),
     request_body = ArchiveUploadBody,
-    responses((status = 200, description = "Here it goes.", body = ArchiveUpload), OfWrite))]
+    responses((status = 200, description = "The URL for the upload.", body = ArchiveUpload), OfWrite))]
 async fn upload_url(
     State(app): State<App>,
     caller: Member,

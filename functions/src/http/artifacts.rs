@@ -1,4 +1,4 @@
-//! What comes out of a deployment: logs, outputs, orphans.
+//! The results of a deployment: logs, outputs, orphans.
 
 use super::answer_size;
 use super::body::Params;
@@ -44,13 +44,13 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         LogQuery,
     ),
     responses(
-        (status = 200, description = "The bytes that there are; none if none came in time.",
+        (status = 200, description = "The available bytes; empty if none arrived in time.",
          content_type = "application/octet-stream", body = Vec<u8>,
-         headers(("canyon-next-offset" = u64, description = "Where the next part begins."),
-                 ("canyon-log-complete" = bool, description = "Whether nothing follows."))),
-        (status = 400, description = "A parameter is at fault.", body = ErrorBody),
-        (status = 401, description = "No good token.", body = ErrorBody),
-        (status = 404, description = "There is no such deployment.", body = ErrorBody),
+         headers(("canyon-next-offset" = u64, description = "The offset of the next part."),
+                 ("canyon-log-complete" = bool, description = "Whether the stream has ended."))),
+        (status = 400, description = "A parameter is invalid.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
     ))]
 async fn logs(
     State(app): State<App>,
@@ -69,7 +69,7 @@ async fn logs(
     }
     let offset = query.offset.unwrap_or(0);
     if offset > i64::MAX as u64 {
-        return Err(ApiError::field("offset", "it is beyond any log"));
+        return Err(ApiError::field("offset", "it is beyond the largest log"));
     }
     let wait = Duration::from_secs(wait.into());
     let part = app.follow(&caller, id, stream, offset, wait).await?;
@@ -96,9 +96,9 @@ async fn logs(
          content((String = "text/plain"), (Vec<u8> = "application/octet-stream")),
          headers(("canyon-next-offset" = u64, description = "Where `logs` reads on, if no key \
                                                             was given."))),
-        (status = 400, description = "The key does not fit.", body = ErrorBody),
-        (status = 401, description = "No good token.", body = ErrorBody),
-        (status = 404, description = "There is no such deployment.", body = ErrorBody),
+        (status = 400, description = "The key is wrong.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
     ))]
 async fn get_logs(
     State(app): State<App>,
@@ -120,12 +120,12 @@ async fn get_logs(
     Ok(answer)
 }
 
-/// As what a log is answered, and how much of it. What is not text goes as bytes: Lambda would
-/// replace what it cannot read.
+/// The content type of a log's answer, and how much of the log it has. Bytes that are not text are sent as binary,
+/// because Lambda would replace invalid characters.
 fn shown(log: &[u8]) -> (&'static str, usize) {
     let text = match std::str::from_utf8(log) {
         Ok(text) => text,
-        // It was cut within a character.
+        // The log was cut within a character.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&log[..error.valid_up_to()]).unwrap_or_default()
         }
@@ -143,8 +143,8 @@ fn shown(log: &[u8]) -> (&'static str, usize) {
     ),
     responses(
         (status = 200, description = "Outputs by name.", body = BTreeMap<String, Output>),
-        (status = 401, description = "No good token.", body = ErrorBody),
-        (status = 404, description = "There is no such deployment.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
     ))]
 async fn outputs(
     State(app): State<App>,
@@ -163,8 +163,8 @@ async fn outputs(
     ),
     responses(
         (status = 200, description = "The outputs.", body = DeploymentEncryptedOutputs),
-        (status = 401, description = "No good token.", body = ErrorBody),
-        (status = 404, description = "There are none.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 404, description = "The deployment has no encrypted outputs.", body = ErrorBody),
     ))]
 async fn encrypted_outputs(
     State(app): State<App>,
@@ -184,7 +184,7 @@ async fn encrypted_outputs(
     Ok(Json(DeploymentEncryptedOutputs { raw: STANDARD.encode(bytes) }))
 }
 
-/// List the resources that a killed run may have left without the state knowing them.
+/// List the resources that a killed run may have left without a record in the state.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/orphans",
     tag = "Deployment", operation_id = "listDeploymentOrphans",
     params(
@@ -193,8 +193,8 @@ async fn encrypted_outputs(
     ),
     responses(
         (status = 200, description = "By address.", body = Vec<Orphan>),
-        (status = 401, description = "No good token.", body = ErrorBody),
-        (status = 404, description = "There is no such deployment.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
     ))]
 async fn orphans(
     State(app): State<App>,

@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     operation_id = "listAuditRecords",
     params(("orgId" = String, Path, description = "The organization."), PageQuery),
     responses(
-        (status = 200, description = "A page of them.", body = Page<AuditRecord>),
+        (status = 200, description = "A page of the list.", body = Page<AuditRecord>),
         OfClosedList,
     ))]
 async fn list(

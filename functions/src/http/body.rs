@@ -1,7 +1,7 @@
-//! The JSON body and the query of a request, with the path of whatever is wrong in it.
+//! The JSON body and the query of a request, with the path of every fault.
 
 use super::error::ApiError;
-use super::progress::{BYTES_PER_SECOND, SILENCE, TooSlow};
+use super::progress::{BYTES_PER_SECOND, MAX_SILENCE, TooSlow};
 use crate::App;
 use crate::json::{self, JsonError};
 use axum::extract::rejection::BytesRejection;
@@ -14,12 +14,12 @@ use canyon_api::error::INCOMPLETE;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 
-/// A JSON body that was read into `T`, and its bytes.
+/// A JSON body, parsed into `T`, and its bytes.
 #[derive(Clone, Debug)]
 pub struct Body<T> {
-    /// What it says.
+    /// The parsed body.
     pub value: T,
-    /// As it came, for a digest.
+    /// The bytes as they were received, for a digest.
     pub bytes: Bytes,
 }
 
@@ -61,15 +61,15 @@ fn unread(rejection: &BytesRejection) -> ApiError {
     not_whole(rejection)
 }
 
-/// Why a body did not come to its end: its sender, or the network.
+/// The refusal of a body that was not received completely, because of its sender or the network.
 pub(super) fn not_whole(rejection: &BytesRejection) -> ApiError {
     let mut cause: Option<&(dyn Error + 'static)> = Some(rejection);
     while let Some(error) = cause {
         if error.is::<TooSlow>() {
             let message = format!(
-                "the body did not come to its end: nothing of it came for {} s, or less than {BYTES_PER_SECOND} bytes \
+                "the body was not received completely: no data for {} s, or less than {BYTES_PER_SECOND} bytes \
                  a second after the first minute; send it again",
-                SILENCE.as_secs()
+                MAX_SILENCE.as_secs()
             );
             return incomplete(StatusCode::REQUEST_TIMEOUT, message);
         }
@@ -78,7 +78,7 @@ pub(super) fn not_whole(rejection: &BytesRejection) -> ApiError {
     incomplete(StatusCode::BAD_REQUEST, "the body could not be read to its end")
 }
 
-/// The refusal of a body that is not whole, or not what any program sends: something on the way may have cut it.
+/// The refusal of a body that is incomplete or malformed: the network may have cut it.
 fn incomplete(status: StatusCode, message: impl Into<String>) -> ApiError {
     ApiError::new(status, message).with_detail("code", INCOMPLETE)
 }
@@ -95,7 +95,7 @@ impl From<JsonError> for ApiError {
     }
 }
 
-/// The query of a request; what is wrong in it is a 400.
+/// The query of a request. A fault in it is a 400.
 #[derive(Clone, Debug)]
 pub struct Params<T>(pub T);
 

@@ -1,9 +1,9 @@
-//! Who is calling, and whether they may.
+//! Authenticates the caller, and checks its role.
 //!
-//! A handler that takes a [`Viewer`], [`Deployer`] or [`Admin`] is reached only by a principal of at
-//! least that role in the whole organization that the path names; one that takes a [`Member`] by any that
-//! has a role somewhere in it, and asks itself what that may do (`app::permissions`). The path is
-//! compared and then forgotten: all data is reached through the organization of the token.
+//! A handler that takes a [`Viewer`], [`Deployer`] or [`Admin`] is reached only by a principal of at least that role
+//! in the whole organization of the path. A handler that takes a [`Member`] is reached by a principal with any role
+//! in it, and checks the rights itself (`app::permissions`). The organization of the path is only compared: all data
+//! is reached through the organization of the token.
 
 use super::access::note_organization;
 use super::error::ApiError;
@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What a request shows as its bearer secret.
+/// The bearer secret of a request.
 pub(super) fn bearer(parts: &Parts) -> Option<&str> {
     let bearer = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     bearer
@@ -35,11 +35,11 @@ pub(super) fn bearer(parts: &Parts) -> Option<&str> {
         .map(|(_, secret)| secret.trim())
 }
 
-/// The bearer secret that a request shows. A runner may show it in [`DEPLOYMENT_TOKEN`] too.
+/// The parsed bearer secret of a request. A runner may send it in [`DEPLOYMENT_TOKEN`] instead.
 pub(crate) fn presented(parts: &Parts) -> Result<Presented, ApiError> {
     let header = || parts.headers.get(DEPLOYMENT_TOKEN).and_then(|value| value.to_str().ok());
     let shown = bearer(parts).or_else(header);
-    // What is no token of Canyon's at all, something on the way may have put there.
+    // A secret that is no token of Canyon may come from a proxy on the way.
     shown.and_then(bearer::parse).ok_or_else(ApiError::without_token)
 }
 
@@ -72,8 +72,9 @@ async fn principal(parts: &mut Parts, app: &App) -> Result<Arc<Principal>, ApiEr
     Ok(principal)
 }
 
-/// The ends of routes whose requests do the same however often and late they come: an archive is what its digest says, and
-/// a deployment is cancelled once.
+/// The suffixes of routes whose requests are idempotent, however late they arrive: an archive is identified by its
+/// digest, and a deployment is cancelled once. Refuses a change that the network delivers a second time, perhaps
+/// after a later change that it would undo. A request with an idempotency key gets its first answer again instead.
 const REPEATABLE: [&str; 2] = ["/archives/{digest}", "/actions/cancel"];
 
 /// Refuses a change that a network carries a second time, perhaps after a later one that it would undo. One with an
@@ -83,19 +84,24 @@ async fn refuse_repetition(
     app: &App,
     principal: &Principal,
 ) -> Result<(), ApiError> {
-    let word = parts.headers.get(ASK).and_then(|word| word.to_str().ok()).filter(|it| is_word(it));
+    let nonce =
+        parts.headers.get(ASK).and_then(|nonce| nonce.to_str().ok()).filter(|it| is_word(it));
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let may_be_repeated = parts.method.is_safe()
         || parts.headers.contains_key(IDEMPOTENCY_KEY)
         || REPEATABLE.iter().any(|end| route.ends_with(end));
-    match word {
-        Some(word) if !may_be_repeated => Ok(app.refuse_repetition(principal, word).await?),
+    match nonce {
+        Some(nonce) if !may_be_repeated => Ok(app.refuse_repetition(principal, nonce).await?),
         Some(_) | None => Ok(()),
     }
 }
 
 /// A principal with the role `needed` in the whole organization.
-async fn ruler(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Principal>, ApiError> {
+async fn principal_with_role(
+    parts: &mut Parts,
+    app: &App,
+    needed: Role,
+) -> Result<Arc<Principal>, ApiError> {
     let principal = principal(parts, app).await?;
     let missing = || AppError::not_found("organization", &principal.org_id);
     require(&principal, needed, Target::Organization, missing)?;
@@ -103,7 +109,7 @@ async fn ruler(parts: &mut Parts, app: &App, needed: Role) -> Result<Arc<Princip
     Ok(principal)
 }
 
-/// A principal that may read something in the organization. What it may do depends on what it asks for.
+/// A principal that may read something in the organization. Its rights depend on the requested object.
 #[derive(Clone, Debug)]
 pub struct Member(pub Arc<Principal>);
 
@@ -134,7 +140,7 @@ impl Deref for Member {
     }
 }
 
-/// Whatever its role may do besides: a module changes things by its own job alone.
+/// The refusal of a change by a module's token, whatever its role is: a module makes changes only by its own job.
 fn reads_alone() -> ApiError {
     let message = "the token of a job's module is for reading alone";
     ApiError::new(StatusCode::FORBIDDEN, message)
@@ -149,7 +155,7 @@ macro_rules! caller {
         impl FromRequestParts<App> for $name {
             type Rejection = ApiError;
             async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-                ruler(parts, app, $role).await.map(Self)
+                principal_with_role(parts, app, $role).await.map(Self)
             }
         }
 
@@ -162,19 +168,19 @@ macro_rules! caller {
     };
 }
 caller!(
-    /// A principal that may read everything.
+    /// A principal that may read everything in the organization.
     Viewer, Role::Viewer
 );
 caller!(
-    /// A principal that may deploy everywhere.
+    /// A principal that may deploy to every environment.
     Deployer, Role::Deployer
 );
 caller!(
-    /// A principal that may change what an organization has.
+    /// A principal that may change every object of the organization.
     Admin, Role::Admin
 );
 
-/// The parameters of a path, parsed into ids. One that is not an id names nothing: 404.
+/// The parameters of a path, parsed into ids. A malformed id is a 404.
 #[derive(Clone, Debug)]
 pub struct Ids<T>(pub T);
 

@@ -1,4 +1,4 @@
-//! Answers in gzip, for callers that take it.
+//! Compresses answers with gzip, for callers that accept it.
 
 use super::answer_size::is_text;
 use axum::http::header::CONTENT_TYPE;
@@ -6,7 +6,7 @@ use axum::http::{Extensions, HeaderMap, StatusCode, Version};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{Predicate, SizeAbove};
 
-/// Below this, what is saved is not worth the work.
+/// The smallest answer that is compressed, in bytes.
 const WORTH_IT: u64 = 1024;
 
 /// Compresses text. Archives and encrypted logs would only grow.

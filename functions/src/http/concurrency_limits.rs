@@ -1,4 +1,4 @@
-//! Limits on how many jobs run at once.
+//! Limits on the number of concurrent jobs.
 
 use super::body::{Body, Params};
 use super::caller::{Admin, Ids, Viewer};
@@ -21,12 +21,12 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(get, set, delete))
 }
 
-/// List the limits, with who holds their places.
+/// List the limits, with the holders of their slots.
 #[utoipa::path(get, path = "/orgs/{orgId}/concurrency-limits", tag = "ConcurrencyLimit",
     operation_id = "listConcurrencyLimits",
     params(("orgId" = String, Path, description = "The organization."), PageQuery),
     responses(
-        (status = 200, description = "A page of them.", body = Page<ConcurrencyLimit>),
+        (status = 200, description = "A page of the list.", body = Page<ConcurrencyLimit>),
         OfList,
     ))]
 async fn list(
@@ -40,7 +40,7 @@ async fn list(
     Ok(Json(paging::answer(found, &name, render)))
 }
 
-/// Read a limit, with who holds its places.
+/// Read a limit, with the holders of its slots.
 #[utoipa::path(get, path = "/orgs/{orgId}/concurrency-limits/{scope}", tag = "ConcurrencyLimit",
     operation_id = "getConcurrencyLimit",
     params(
@@ -56,7 +56,7 @@ async fn get(
     Ok(Json(render(app.limit(&caller, &scope).await?)))
 }
 
-/// Set a limit. What runs already goes on, and holds no place if it was launched before.
+/// Set a limit. Running jobs continue; a job that was launched before the limit existed holds no slot.
 #[utoipa::path(put, path = "/orgs/{orgId}/concurrency-limits/{scope}", tag = "ConcurrencyLimit",
     operation_id = "setConcurrencyLimit",
     params(
@@ -64,7 +64,7 @@ async fn get(
         ("scope" = String, Path, description = "`organization`, `runner:ID` or `project:ID`."),
     ),
     request_body = ConcurrencyLimitBody,
-    responses((status = 200, description = "It is set.", body = ConcurrencyLimit), OfWrite))]
+    responses((status = 200, description = "The limit.", body = ConcurrencyLimit), OfWrite))]
 async fn set(
     State(app): State<App>,
     caller: Admin,
@@ -82,14 +82,14 @@ async fn set(
     Ok(Json(render(app.held(&caller, limit).await?)))
 }
 
-/// Take a limit away.
+/// Delete a limit.
 #[utoipa::path(delete, path = "/orgs/{orgId}/concurrency-limits/{scope}",
     tag = "ConcurrencyLimit", operation_id = "deleteConcurrencyLimit",
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("scope" = String, Path, description = "`organization`, `runner:ID` or `project:ID`."),
     ),
-    responses((status = 204, description = "It is gone."), OfAction))]
+    responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,
     caller: Admin,

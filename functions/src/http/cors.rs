@@ -1,6 +1,6 @@
-//! Which pages of a browser may call the API. None, unless origins are given.
+//! The pages that may call the API from a browser. None, unless origins are configured.
 //!
-//! There are no cookies, so there is no mode with credentials: a page shows its token itself.
+//! There are no cookies, so there is no mode with credentials: a page sends its token itself.
 
 use super::request_id::REQUEST_ID;
 use axum::http::header::{AUTHORIZATION, CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -14,7 +14,7 @@ use tower_http::cors::CorsLayer;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(HeaderValue);
 
-/// It is not the origin of a page.
+/// The text is not the origin of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an origin is `https://` or `http://`, a host in lower case and its port if that is not the \
@@ -25,8 +25,8 @@ pub struct InvalidOrigin;
 impl FromStr for Origin {
     type Err = InvalidOrigin;
 
-    /// Browsers write a scheme, a host in lower case, and a port if it is not the scheme's own. An
-    /// origin that no browser writes would be a setting without effect, so it is refused.
+    /// A browser sends a scheme, a host in lower case, and a port if it is not the scheme's default. An origin in
+    /// another form would be a setting without effect, so it is refused.
     fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
         let uri: Uri = text.parse().map_err(|_| InvalidOrigin)?;
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
@@ -50,7 +50,7 @@ impl FromStr for Origin {
     }
 }
 
-/// Answers the questions of browsers for pages of these origins.
+/// The layer that answers preflight requests for pages of these origins.
 pub(super) fn layer(origins: &[Origin]) -> Option<CorsLayer> {
     if origins.is_empty() {
         return None;
@@ -71,7 +71,7 @@ pub(super) fn layer(origins: &[Origin]) -> Option<CorsLayer> {
             header(NEXT_OFFSET),
             header(LOG_COMPLETE),
         ])
-        // As long as the most patient browser keeps it (Chromium, 2 h).
+        // The longest time that any browser caches the answer (Chromium, 2 h).
         .max_age(Duration::from_hours(2));
     Some(layer)
 }

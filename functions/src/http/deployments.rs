@@ -1,4 +1,4 @@
-//! Deployments: asked for, watched, cancelled.
+//! Deployments: create, watch, cancel.
 
 use super::body::{Body, Params};
 use super::caller::{Ids, Member};
@@ -25,7 +25,7 @@ use std::time::Duration;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The longest that a request waits: API Gateway ends it at 29 s.
+/// The longest wait of a request in seconds: API Gateway ends a request after 29 s.
 pub(super) const MAX_WAIT: u32 = 25;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -36,7 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(cancel))
 }
 
-/// Ask for a deployment.
+/// Request a deployment.
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments", tag = "Deployment",
     operation_id = "createDeployment",
     params(
@@ -47,13 +47,13 @@ caller: the same key of another token, or of another holder of one service accou
     ),
     request_body = DeploymentCreateBody,
     responses(
-        (status = 200, description = "A dry run: it would be accepted.", body = DeploymentDryRun),
-        (status = 201, description = "It is accepted, and will reach an end.", body = Deployment),
-        (status = 400, description = "A field is at fault.", body = ErrorBody),
-        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 200, description = "A dry run: the deployment would be accepted.", body = DeploymentDryRun),
+        (status = 201, description = "The deployment is accepted, and will reach an end.", body = Deployment),
+        (status = 400, description = "A field is invalid.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
         (status = 403, description = "The token may not deploy.", body = ErrorBody),
-        (status = 404, description = "Not the token's organization.", body = ErrorBody),
-        (status = 409, description = "Something stands in the way.", body = ErrorBody),
+        (status = 404, description = "The organization is not the token's.", body = ErrorBody),
+        (status = 409, description = "The request conflicts with what exists.", body = ErrorBody),
         (status = 413, description = "The body is too large.", body = ErrorBody),
         (status = 415, description = "The body is not JSON.", body = ErrorBody),
     ))]
@@ -67,7 +67,7 @@ async fn create(
     let dry_run = body.value.is_dry_run;
     let order = deployment_request::parse(body.value)?;
     if dry_run {
-        let environment = app.check_order(&caller, &order).await?;
+        let environment = app.check_deployment_request(&caller, &order).await?;
         let runner_id = environment.runner_id.into();
         let answer = DeploymentDryRun { runner_id, diff: DeploymentDiff::default() };
         return Ok((StatusCode::OK, Json(answer)).into_response());
@@ -92,16 +92,16 @@ fn idempotency(
     Ok(Some(Idempotency { of, key: key.to_owned(), body, life }))
 }
 
-/// List deployments, newest first. A page of a caller who may read but a part of them may have fewer than asked
-/// for, or none, and yet be followed by another.
+/// List deployments, newest first. If the caller may read only some of them, a page may have fewer entries than
+/// requested, or none, although another page follows.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments", tag = "Deployment",
     operation_id = "listDeployments",
     params(("orgId" = String, Path, description = "The organization."), DeploymentQuery, PageQuery),
     responses(
-        (status = 200, description = "A page of them.", body = Page<Deployment>),
-        (status = 400, description = "A parameter is at fault.", body = ErrorBody),
-        (status = 401, description = "No good token.", body = ErrorBody),
-        (status = 404, description = "Not the token's organization.", body = ErrorBody),
+        (status = 200, description = "A page of the list.", body = Page<Deployment>),
+        (status = 400, description = "A parameter is invalid.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 404, description = "The organization is not the token's.", body = ErrorBody),
     ))]
 async fn list(
     State(app): State<App>,
@@ -153,8 +153,8 @@ where
     ),
     responses(
         (status = 200, description = "The deployment.", body = Deployment),
-        (status = 401, description = "No good token.", body = ErrorBody),
-        (status = 404, description = "There is none.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
     ))]
 async fn get(
     State(app): State<App>,
@@ -174,11 +174,11 @@ async fn get(
         WaitQuery,
     ),
     responses(
-        (status = 200, description = "It has ended.", body = Deployment),
-        (status = 400, description = "A parameter is at fault.", body = ErrorBody),
-        (status = 401, description = "No good token.", body = ErrorBody),
-        (status = 404, description = "There is none.", body = ErrorBody),
-        (status = 408, description = "It has not ended yet: ask again.", body = ErrorBody),
+        (status = 200, description = "The deployment has ended.", body = Deployment),
+        (status = 400, description = "A parameter is invalid.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
+        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
+        (status = 408, description = "The deployment has not ended yet: ask again.", body = ErrorBody),
     ))]
 async fn wait(
     State(app): State<App>,
@@ -202,7 +202,7 @@ async fn wait(
     Ok(Json(render::deployment(&caller.org_id, &ended, None)))
 }
 
-/// Cancel a deployment. It ends at once where nothing runs; a job is stopped first.
+/// Cancel a deployment. If nothing runs, it ends at once; otherwise its job is stopped first.
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/actions/cancel",
     tag = "Deployment", operation_id = "cancelDeployment",
     params(
@@ -210,11 +210,11 @@ async fn wait(
         ("deploymentId" = String, Path, description = "The deployment."),
     ),
     responses(
-        (status = 202, description = "It is being cancelled, or is.", body = Deployment),
-        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 202, description = "The deployment is being cancelled, or is cancelled.", body = Deployment),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
         (status = 403, description = "The token may not deploy.", body = ErrorBody),
-        (status = 404, description = "There is none.", body = ErrorBody),
-        (status = 409, description = "It has ended otherwise.", body = ErrorBody),
+        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
+        (status = 409, description = "The deployment has ended otherwise.", body = ErrorBody),
     ))]
 async fn cancel(
     State(app): State<App>,

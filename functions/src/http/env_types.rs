@@ -27,7 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     operation_id = "createEnvironmentType",
     params(("orgId" = String, Path, description = "The organization.")),
     request_body = EnvironmentTypeCreateBody,
-    responses((status = 201, description = "It is made.", body = EnvironmentType), OfWrite))]
+    responses((status = 201, description = "Created.", body = EnvironmentType), OfWrite))]
 async fn create(
     State(app): State<App>,
     caller: Admin,
@@ -47,7 +47,7 @@ async fn create(
 #[utoipa::path(get, path = "/orgs/{orgId}/env-types", tag = "EnvironmentType",
     operation_id = "listEnvironmentTypes",
     params(("orgId" = String, Path, description = "The organization."), PageQuery),
-    responses((status = 200, description = "A page of them.", body = Page<EnvironmentType>), OfList))]
+    responses((status = 200, description = "A page of the list.", body = Page<EnvironmentType>), OfList))]
 async fn list(
     State(app): State<App>,
     caller: Viewer,
@@ -83,7 +83,7 @@ async fn get(
         ("envTypeId" = String, Path, description = "The environment type."),
     ),
     request_body = EnvironmentTypeUpdateBody,
-    responses((status = 200, description = "It is changed.", body = EnvironmentType), OfWrite))]
+    responses((status = 200, description = "Changed.", body = EnvironmentType), OfWrite))]
 async fn update(
     State(app): State<App>,
     caller: Admin,
@@ -103,7 +103,7 @@ async fn update(
         ("orgId" = String, Path, description = "The organization."),
         ("envTypeId" = String, Path, description = "The environment type."),
     ),
-    responses((status = 204, description = "It is gone."), OfAction))]
+    responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,
     caller: Admin,

@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
-use crate::app::environments::{Deletion, EnvironmentOrder, Refresh, Removal};
+use crate::app::environments::{Deletion, EnvironmentRequest, Refresh, Removal};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -46,7 +46,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
     ),
     request_body = EnvironmentCreateBody,
-    responses((status = 201, description = "It is made.", body = Environment), OfWrite))]
+    responses((status = 201, description = "Created.", body = Environment), OfWrite))]
 async fn create(
     State(app): State<App>,
     caller: Member,
@@ -62,7 +62,7 @@ async fn create(
         return Err(faults.into());
     };
     let deletion_protection = body.deletion_protection.map(Into::into);
-    let order = EnvironmentOrder { id, project, env_type, display_name, deletion_protection };
+    let order = EnvironmentRequest { id, project, env_type, display_name, deletion_protection };
     let made = app.create_environment(&caller, order).await?;
     Ok((StatusCode::CREATED, Json(render(made))))
 }
@@ -77,7 +77,7 @@ async fn create(
          description = "Only environments of these types; may be given many times."),
         PageQuery,
     ),
-    responses((status = 200, description = "A page of them.", body = Page<Environment>), OfList))]
+    responses((status = 200, description = "A page of the list.", body = Page<Environment>), OfList))]
 async fn list(
     State(app): State<App>,
     caller: Member,
@@ -98,7 +98,7 @@ async fn list(
          description = "Only environments of these types; may be given many times."),
         PageQuery,
     ),
-    responses((status = 200, description = "A page of them.", body = Page<Environment>), OfList))]
+    responses((status = 200, description = "A page of the list.", body = Page<Environment>), OfList))]
 async fn list_in_org(
     State(app): State<App>,
     caller: Member,
@@ -108,7 +108,7 @@ async fn list_in_org(
     page_of(&app, &caller, None, &env_types(query), &page).await
 }
 
-/// The values of `byEnvTypeId`, in one order whatever order they came in.
+/// The values of `byEnvTypeId`, sorted, so that their order in the query does not matter.
 fn env_types(query: Vec<(String, String)>) -> Vec<String> {
     let mut types: Vec<_> =
         query.into_iter().filter(|(name, _)| name == "byEnvTypeId").map(|(_, id)| id).collect();
@@ -156,7 +156,7 @@ async fn get(
         ("envId" = String, Path, description = "The environment."),
     ),
     request_body = EnvironmentUpdateBody,
-    responses((status = 200, description = "It is changed.", body = Environment), OfWrite))]
+    responses((status = 200, description = "Changed.", body = Environment), OfWrite))]
 async fn update(
     State(app): State<App>,
     caller: Member,
@@ -174,12 +174,11 @@ async fn update(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct DeleteQuery {
-    /// Whether to leave behind what was deployed, without destroying it.
+    /// Leave the deployed resources behind instead of destroying them.
     #[serde(default)]
     #[param(required = false, default = false)]
     force: bool,
-    /// The uuid of the environment that is meant. If another one has this name by now, nothing is
-    /// deleted (409).
+    /// The UUID of the environment to delete. If another environment has this name by now, nothing is deleted (409).
     #[param(required = false)]
     uuid: Option<Uuid>,
     /// Accepted for compatibility: no rule names an environment, so there is none to delete.
@@ -189,7 +188,7 @@ struct DeleteQuery {
     delete_rules: bool,
 }
 
-/// Delete an environment. What was deployed to it is destroyed first.
+/// Delete an environment. Its deployed resources are destroyed first.
 #[utoipa::path(delete, path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}",
     tag = "Environment", operation_id = "deleteEnvironment",
     params(
@@ -199,9 +198,9 @@ struct DeleteQuery {
         DeleteQuery,
     ),
     responses(
-        (status = 202, description = "It goes when its destroy run has succeeded.",
+        (status = 202, description = "It is deleted when its destroy run has succeeded.",
          body = Environment),
-        (status = 204, description = "It is gone."),
+        (status = 204, description = "Deleted."),
         OfAction,
     ))]
 async fn delete(
@@ -222,11 +221,11 @@ async fn delete(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct RefreshQuery {
-    /// Whether only to say which runner it would be.
+    /// Only report which runner the rules choose.
     #[serde(default)]
     #[param(required = false, default = false)]
     dry_run: bool,
-    /// Whether the next run may move the environment's state to the storage of the new runner.
+    /// Let the next run move the environment's state to the storage of the new runner.
     #[serde(default)]
     #[param(required = false, default = false)]
     migrate: bool,

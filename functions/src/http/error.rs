@@ -1,4 +1,4 @@
-//! Every answer that is not a success: the error of a use case as status, code and message.
+//! Renders a use case's error as status, code and message.
 
 use super::request_id::RequestId;
 use crate::app::error::{AppError, ErrorKind};
@@ -13,13 +13,13 @@ use canyon_store::page::ForeignCursor;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// A refusal or a failure, as it is answered.
+/// A refusal or a failure, as an HTTP answer.
 #[derive(Debug)]
 pub struct ApiError {
     status: StatusCode,
     message: String,
     details: Map<String, Value>,
-    /// After how long the caller may repeat the request, where that is known.
+    /// The pause before a retry, if it is known.
     retry_after: Option<Duration>,
 }
 
@@ -47,12 +47,13 @@ impl ApiError {
         )
     }
 
-    /// 401: no token, or one that is not valid.
+    /// 401: the token is missing or invalid.
     pub fn unauthorized() -> Self {
         AppError::unauthorized().into()
     }
 
-    /// 401: no token, or something else where it should be. Programs that have sent one know that it was lost on the way.
+    /// 401: the token is missing, or the header contains something else. A client that sent a token learns that it
+    /// was lost on the way.
     pub fn without_token() -> Self {
         Self::unauthorized().with_detail("code", NO_TOKEN)
     }
@@ -62,19 +63,19 @@ impl ApiError {
         AppError::internal().into()
     }
 
-    /// The same with a member for programs.
+    /// Adds a machine-readable member.
     #[must_use]
     pub fn with_detail(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Its status code.
+    /// The status code.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Its message.
+    /// The message.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -137,7 +138,7 @@ impl IntoResponse for ApiError {
             response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         }
         if let Some(pause) = self.retry_after {
-            // In whole seconds (RFC 9110, 10.2.3), and no sooner.
+            // In whole seconds, rounded up (RFC 9110, 10.2.3).
             let seconds = (pause.as_secs() + u64::from(pause.subsec_nanos() > 0)).max(1);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }

@@ -1,4 +1,4 @@
-//! Event sources: who may deploy by an event on the bus.
+//! Event sources: the right to deploy by an event on the bus.
 
 use super::body::{Body, Params};
 use super::caller::{Admin, Ids, Viewer};
@@ -29,7 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     operation_id = "createEventSource",
     params(("orgId" = String, Path, description = "The organization.")),
     request_body = EventSourceCreateBody,
-    responses((status = 201, description = "It is made.", body = EventSource), OfWrite))]
+    responses((status = 201, description = "Created.", body = EventSource), OfWrite))]
 async fn create(
     State(app): State<App>,
     caller: Admin,
@@ -50,12 +50,12 @@ async fn create(
     Ok((StatusCode::CREATED, Json(render(&caller.org_id, made))))
 }
 
-/// One that was given, parsed.
+/// A given field, parsed.
 fn part<T: FromStr<Err: Display>>(faults: &mut FieldErrors, path: &str, text: &str) -> Option<T> {
     text.parse().map_err(|error: T::Err| faults.add(path, error.to_string())).ok()
 }
 
-/// One that may be left out; an empty text is "any".
+/// A field that may be omitted; an empty text removes the restriction.
 fn narrowing<T: FromStr<Err: Display>>(
     faults: &mut FieldErrors,
     path: &str,
@@ -68,8 +68,8 @@ fn narrowing<T: FromStr<Err: Display>>(
     }
 }
 
-/// An event has no token to lose, but its sender is known by an account only: that may deploy, and
-/// never change who may do what. Reading has nobody to answer to.
+/// The sender of an event is known only by its account. So it may deploy, and never change rights. It may not read,
+/// because an event has no answer.
 fn check_role(faults: &mut FieldErrors, role: Option<&str>) {
     if role.is_some_and(|role| role != "deployer") {
         faults.add("role", "must be `deployer`: events can ask for deployments and nothing else");
@@ -80,7 +80,7 @@ fn check_role(faults: &mut FieldErrors, role: Option<&str>) {
 #[utoipa::path(get, path = "/orgs/{orgId}/event-sources", tag = "EventSource",
     operation_id = "listEventSources",
     params(("orgId" = String, Path, description = "The organization."), PageQuery),
-    responses((status = 200, description = "A page of them.", body = Page<EventSource>), OfList))]
+    responses((status = 200, description = "A page of the list.", body = Page<EventSource>), OfList))]
 async fn list(
     State(app): State<App>,
     caller: Viewer,
@@ -108,7 +108,7 @@ async fn get(
     Ok(Json(render(&caller.org_id, app.event_source(&caller, &id).await?)))
 }
 
-/// Change an event source. It counts for the next event.
+/// Change an event source. The change applies from the next event on.
 #[utoipa::path(patch, path = "/orgs/{orgId}/event-sources/{eventSourceId}", tag = "EventSource",
     operation_id = "updateEventSource",
     params(
@@ -116,7 +116,7 @@ async fn get(
         ("eventSourceId" = String, Path, description = "The event source."),
     ),
     request_body = EventSourceUpdateBody,
-    responses((status = 200, description = "It is changed.", body = EventSource), OfWrite))]
+    responses((status = 200, description = "Changed.", body = EventSource), OfWrite))]
 async fn update(
     State(app): State<App>,
     caller: Admin,
@@ -138,14 +138,14 @@ async fn update(
     Ok(Json(render(&caller.org_id, changed)))
 }
 
-/// Delete an event source. Its requests are refused from then on; what they have made goes on.
+/// Delete an event source. Its requests are refused from then on; its earlier deployments continue.
 #[utoipa::path(delete, path = "/orgs/{orgId}/event-sources/{eventSourceId}", tag = "EventSource",
     operation_id = "deleteEventSource",
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("eventSourceId" = String, Path, description = "The event source."),
     ),
-    responses((status = 204, description = "It is gone."), OfAction))]
+    responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,
     caller: Admin,

@@ -1,4 +1,4 @@
-//! Fields of a body, parsed into names and ids. Every fault is noted, so that one answer lists all.
+//! Parses fields of a body into names and ids. It collects all faults, so that one answer lists them.
 
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::field_error::FieldErrors;
@@ -18,7 +18,7 @@ pub(super) fn display_name(faults: &mut FieldErrors, text: String) -> Option<Dis
     DisplayName::try_from(text).map_err(|error| faults.add("display_name", error.to_string())).ok()
 }
 
-/// The same where it may be left out: the name is the id then.
+/// The same for an optional field: the default is the id.
 pub(super) fn display_name_or_id(
     faults: &mut FieldErrors,
     text: Option<String>,
@@ -30,7 +30,7 @@ pub(super) fn display_name_or_id(
     }
 }
 
-/// The display name of a change that may leave it out when it changes something else.
+/// The display name in a change. It may be omitted if the change has another field.
 pub(super) fn changed_display_name(
     text: Option<String>,
     changes_more: bool,

@@ -1,4 +1,4 @@
-//! Whether the API serves requests, for load balancers and probes.
+//! Health of the API, for load balancers and probes.
 
 use crate::App;
 use axum::Json;
@@ -10,9 +10,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(health))
 }
 
-/// Whether the process serves requests.
+/// Check whether the process serves requests.
 #[utoipa::path(get, path = "/health", tag = "WellKnown", security(()),
-    responses((status = 200, description = "It does.", body = Object)))]
+    responses((status = 200, description = "The process serves requests.", body = Object)))]
 async fn health() -> Json<Value> {
     Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
 }

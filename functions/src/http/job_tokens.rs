@@ -1,4 +1,4 @@
-//! The tokens with which a job proves to clouds who it is.
+//! Tokens by which a job authenticates to clouds.
 
 use super::body::Body;
 use super::caller::Ids;
@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(issue_token))
 }
 
-/// Get a token of the job, for a cloud that trusts Canyon's issuer. It is good for 10 minutes at most.
+/// Get a token of the job, for a cloud that trusts Canyon's issuer. It is valid for 10 minutes at most.
 #[utoipa::path(post,
     path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/actions/issue-token",
     tag = "Run", operation_id = "issueJobToken",

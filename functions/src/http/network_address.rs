@@ -1,4 +1,4 @@
-//! From which network address a request came.
+//! The network address of a request.
 
 use crate::app::network_address::NetworkAddress;
 use axum::extract::ConnectInfo;
@@ -6,13 +6,13 @@ use axum::http::Extensions;
 use axum::http::request::Parts;
 use std::net::SocketAddr;
 
-/// The address from which this request came; `None` if it came over no network. The functions put it into the
-/// extensions of a request, because API Gateway accepted the connection; elsewhere it is the peer's.
+/// The address that this request came from; `None` if it came over no network. The functions put it into the
+/// extensions of a request, because API Gateway accepted the connection. Elsewhere it is the peer's address.
 pub(super) fn of(parts: &Parts) -> Option<NetworkAddress> {
     let given = parts.extensions.get::<NetworkAddress>().copied();
     let address = given.or_else(|| peer(&parts.extensions))?;
-    // A reverse proxy on the same machine appends the address of its own peer. From any other address that header may
-    // hold anything, so it does not count.
+    // A reverse proxy on the same machine appends the address of its peer. From any other address the header is not
+    // trusted, because the sender controls it.
     let forwarded = || {
         let last = parts.headers.get_all("x-forwarded-for").into_iter().next_back()?;
         let last = last.to_str().ok()?.rsplit(',').next()?;

@@ -9,7 +9,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// What the document says about the API as a whole.
+/// The general part of the document.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -34,7 +34,7 @@ impl utoipa::Modify for BearerScheme {
     }
 }
 
-/// The document. It lists the issuers' documents too, whichever function serves them.
+/// The document. It also lists the issuers' documents, although another function may serve them.
 pub fn document() -> utoipa::openapi::OpenApi {
     routes().into_openapi().merge_from(well_known::routes().into_openapi())
 }
@@ -47,7 +47,7 @@ pub(super) fn own_route() -> OpenApiRouter<App> {
 #[utoipa::path(get, path = "/openapi.json", tag = "WellKnown",
     responses(
         (status = 200, description = "The document.", body = Object),
-        (status = 401, description = "No good token.", body = ErrorBody),
+        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
     ))]
 async fn openapi(_: Member) -> Json<utoipa::openapi::OpenApi> {
     Json(document())

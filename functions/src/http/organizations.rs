@@ -18,10 +18,10 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(create)).routes(routes!(get, update))
 }
 
-/// Create an organization with a random name. Only the operator of this Canyon may.
+/// Create an organization with a random name. Only the operator of this installation may.
 #[utoipa::path(post, path = "/orgs", tag = "Organization", operation_id = "createOrganization",
     responses(
-        (status = 201, description = "It is made; the token is shown this once.",
+        (status = 201, description = "Created. The token is shown only in this answer.",
          body = NewOrganization),
         OfMaking,
     ))]
@@ -57,7 +57,7 @@ async fn get(State(app): State<App>, caller: Member) -> Result<Json<Organization
     operation_id = "updateOrganization",
     params(("orgId" = String, Path, description = "The organization.")),
     request_body = OrganizationUpdateBody,
-    responses((status = 200, description = "It is changed.", body = Organization), OfWrite))]
+    responses((status = 200, description = "Changed.", body = Organization), OfWrite))]
 async fn update(
     State(app): State<App>,
     caller: Admin,

@@ -1,4 +1,4 @@
-//! Pages of lists on the wire.
+//! Pages of lists: cursors in requests and answers.
 
 use super::error::ApiError;
 use crate::App;
@@ -7,13 +7,13 @@ use canyon_api::page::{Page, PageQuery};
 use canyon_domain::ids::OrgUuid;
 use canyon_store::page::{self, Cursor, ForeignCursor, PageRequest};
 
-/// The name of a list with all its filters: a cursor is good for the same name only.
+/// The name of a list with all its filters. A cursor is valid only for the same name.
 pub(crate) type ListName = String;
 
-/// What a sealed token begins with, which no other token has in it.
+/// The prefix of a sealed cursor, which no other cursor contains.
 const SEALED: &str = "~";
 
-/// What the query asks for of a list that leaves out what its caller may not see.
+/// The requested page of a list that omits items which its caller may not see.
 pub(crate) async fn request_of_visible(
     app: &App,
     org: OrgUuid,
@@ -29,7 +29,7 @@ pub(crate) async fn request_of_visible(
     request(&PageQuery { page: Some(token), ..query.clone() }, list)
 }
 
-/// The page of such a list. A token that names something which is left out is sealed: the caller learns nothing of it.
+/// Renders a page of such a list. A cursor that names an omitted item is sealed: the caller learns nothing from it.
 pub(crate) async fn answer_visible<T, U>(
     app: &App,
     org: OrgUuid,
@@ -48,12 +48,12 @@ pub(crate) async fn answer_visible<T, U>(
     Ok(page)
 }
 
-/// Where a sealed token is good.
+/// The context in which a sealed cursor is valid.
 fn place(org: OrgUuid, list: &ListName) -> String {
     format!("page of {list} of {org}")
 }
 
-/// What the query asks for.
+/// The requested page.
 pub(crate) fn request(query: &PageQuery, list: &ListName) -> Result<PageRequest, ApiError> {
     let limit = match query.per_page {
         None => 50,
@@ -69,7 +69,7 @@ pub(crate) fn request(query: &PageQuery, list: &ListName) -> Result<PageRequest,
     Ok(PageRequest { limit, after })
 }
 
-/// The page as it is answered.
+/// Renders a page.
 pub(crate) fn answer<T, U>(
     page: page::Page<T>,
     list: &ListName,

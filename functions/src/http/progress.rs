@@ -1,4 +1,4 @@
-//! Bodies that must come on: a peer that sends part of one and then nothing, or a byte now and then, is not waited for.
+//! A timeout for bodies: a peer that stops sending, or sends too slowly, is disconnected.
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
@@ -8,38 +8,38 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long nothing may come.
-pub(super) const SILENCE: Duration = Duration::from_secs(30);
-/// How long any body may take,
+/// The longest pause between two parts of a body.
+pub(super) const MAX_SILENCE: Duration = Duration::from_secs(30);
+/// The time that any body may take,
 pub(super) const START: Duration = Duration::from_mins(1);
-/// and how many bytes of it must come in each second after that, on average.
+/// and the bytes that must arrive in each further second, on average.
 pub(super) const BYTES_PER_SECOND: u64 = 4 * 1024;
 
-/// Nothing came of a body, or too little.
+/// No part of a body arrived in time, or too few bytes.
 #[derive(Debug, thiserror::Error)]
-#[error("the body did not come on")]
+#[error("the body arrived too slowly")]
 pub(super) struct TooSlow;
 
-/// The request with a body that ends with [`TooSlow`] once it does not come on.
+/// The request with a body that fails with [`TooSlow`] when it does not progress.
 pub(super) async fn watched(request: Request) -> Request {
     if request.body().is_end_stream() {
         return request;
     }
-    request.map(|body| Body::new(Watched { body, came: 0, begun: Instant::now(), sleep: None }))
+    request.map(|body| Body::new(Watched { body, received: 0, begun: Instant::now(), sleep: None }))
 }
 
 struct Watched {
     body: Body,
-    came: u64,
+    received: u64,
     begun: Instant,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl Watched {
-    /// When the next part must have come.
+    /// The time by which the next part must arrive.
     fn deadline(&self, now: Instant) -> Instant {
-        let earned = Duration::from_secs(self.came / BYTES_PER_SECOND);
-        (now + SILENCE).min(self.begun + START + earned)
+        let earned = Duration::from_secs(self.received / BYTES_PER_SECOND);
+        (now + MAX_SILENCE).min(self.begun + START + earned)
     }
 }
 
@@ -54,7 +54,7 @@ impl HttpBody for Watched {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             self.sleep = None;
             if let Some(Ok(frame)) = &frame {
-                self.came += frame.data_ref().map_or(0, |data| data.len() as u64);
+                self.received += frame.data_ref().map_or(0, |data| data.len() as u64);
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use tokio::sync::mpsc;
 
-    /// What a sender puts in, part by part.
+    /// A body that the test sends part by part.
     struct Parts(mpsc::Receiver<usize>);
 
     impl HttpBody for Parts {
@@ -92,7 +92,8 @@ mod tests {
         }
     }
 
-    /// Reads a body of which `size` bytes come after each pause, `count` times: how many, or after which time it failed.
+    /// Reads a body of `count` parts of `size` bytes with a pause before each. Returns the bytes, or the time of the
+    /// failure.
     async fn read(size: usize, pause: Duration, count: usize) -> Result<usize, Duration> {
         let (sender, parts) = mpsc::channel(1);
         tokio::spawn(async move {

@@ -24,12 +24,12 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
 }
 
-/// Create a project. A scoped role suffices in the group that it is to lie in.
+/// Create a project. A scoped role in its group suffices.
 #[utoipa::path(post, path = "/orgs/{orgId}/projects", tag = "Project",
     operation_id = "createProject",
     params(("orgId" = String, Path, description = "The organization.")),
     request_body = ProjectCreateBody,
-    responses((status = 201, description = "It is made.", body = Project), OfWrite))]
+    responses((status = 201, description = "Created.", body = Project), OfWrite))]
 async fn create(
     State(app): State<App>,
     caller: Member,
@@ -48,7 +48,7 @@ async fn create(
 #[utoipa::path(get, path = "/orgs/{orgId}/projects", tag = "Project",
     operation_id = "listProjects",
     params(("orgId" = String, Path, description = "The organization."), PageQuery),
-    responses((status = 200, description = "A page of them.", body = Page<Project>), OfList))]
+    responses((status = 200, description = "A page of the list.", body = Page<Project>), OfList))]
 async fn list(
     State(app): State<App>,
     caller: Member,
@@ -87,7 +87,7 @@ async fn get(
         ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
     ),
     request_body = ProjectUpdateBody,
-    responses((status = 200, description = "It is changed.", body = Project), OfWrite))]
+    responses((status = 200, description = "Changed.", body = Project), OfWrite))]
 async fn update(
     State(app): State<App>,
     caller: Member,
@@ -103,7 +103,7 @@ async fn update(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct DeleteQuery {
-    /// Whether to delete the runner rules that name the project, too.
+    /// Also delete the runner rules that name the project.
     #[serde(default, rename = "deleteRules")]
     #[param(required = false, default = false)]
     delete_rules: bool,
@@ -117,7 +117,7 @@ struct DeleteQuery {
         ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
         DeleteQuery,
     ),
-    responses((status = 204, description = "It is gone."), OfAction))]
+    responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,
     caller: Member,

@@ -1,12 +1,12 @@
-//! What polls for a remote runner, by the published protocol.
+//! The endpoint that a remote runner polls, by the published protocol.
 
 use super::access::note_organization;
 use super::body::Params;
 use super::caller::{Ids, bearer};
 use super::error::ApiError;
 use crate::App;
-use crate::app::remote_runners::{Polled, RemoteRunner};
-use crate::app::shared_waits::NO_PLACE;
+use crate::app::remote_runners::{PollResult, RemoteRunner};
+use crate::app::shared_waits::THROTTLED_PAUSE;
 use axum::Json;
 use axum::extract::{FromRequestParts, RawPathParams, State};
 use axum::http::header::RETRY_AFTER;
@@ -41,7 +41,8 @@ impl FromRequestParts<App> for RemoteRunner {
     }
 }
 
-/// Wait for what a remote runner is to do. Shows a JWT that is signed with the private half of the runner's `key`.
+/// Wait for the next message for a remote runner. It needs a JWT that is signed with the private half of the runner's
+/// `key`.
 #[utoipa::path(post, path = "/orgs/{orgId}/remote-runners/{runnerId}/actions/poll-requests",
     tag = "RemoteRunnerMessages", operation_id = "waitForRemoteRunnerMessages",
     params(
@@ -50,15 +51,15 @@ impl FromRequestParts<App> for RemoteRunner {
         PollRequestsQuery,
     ),
     responses(
-        (status = 200, description = "What to do.", body = RemoteRunnerMessage),
-        (status = 204, description = "Nothing; ask again, after `Retry-After` if that is there.",
-         headers(("retry-after" = u64, description = "Seconds. Too many requests of the runner's key, or of agents of the \
-                  organization, wait, so this one did not."))),
-        (status = 400, description = "A parameter is at fault.", body = ErrorBody),
-        (status = 401, description = "The token is not good, for the reason in the message.", body = ErrorBody),
-        (status = 403, description = "The agent of the runner's name was rejected.", body = ErrorBody),
+        (status = 200, description = "The message.", body = RemoteRunnerMessage),
+        (status = 204, description = "No message; ask again, after `Retry-After` if that is present.",
+            headers(("retry-after" = u64, description = "Seconds. The request did not wait, because too many \
+                requests of the runner's key, or of agents of the organization, wait."))),
+        (status = 400, description = "A parameter is invalid.", body = ErrorBody),
+        (status = 401, description = "The token is invalid, for the reason in the message.", body = ErrorBody),
+        (status = 403, description = "The agent with the runner's name was rejected.", body = ErrorBody),
         (status = 404, description = "The path names no organization or runner.", body = ErrorBody),
-        (status = 409, description = "Another agent has the runner's name, or it is of another type.",
+        (status = 409, description = "Another agent has the runner's name, or the runner has another type.",
          body = ErrorBody),
     ))]
 async fn poll(
@@ -72,10 +73,10 @@ async fn poll(
         return Err(ApiError::field("wait_seconds", format!("at most {MAX_WAIT}")));
     }
     Ok(match app.poll_requests(&by, Duration::from_secs(wait.into())).await? {
-        Polled::Message(message) => Json(message).into_response(),
-        Polled::Nothing => StatusCode::NO_CONTENT.into_response(),
-        Polled::NoPlace => {
-            let later = HeaderValue::from(NO_PLACE.as_secs());
+        PollResult::Message(message) => Json(message).into_response(),
+        PollResult::Nothing => StatusCode::NO_CONTENT.into_response(),
+        PollResult::Throttled => {
+            let later = HeaderValue::from(THROTTLED_PAUSE.as_secs());
             (StatusCode::NO_CONTENT, [(RETRY_AFTER, later)]).into_response()
         }
     })

@@ -1,4 +1,4 @@
-//! Deployments as they are shown.
+//! Renders deployments.
 
 use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, Waiting};
 use canyon_domain::attempt::{Attempt, Outcome};
@@ -7,7 +7,7 @@ use canyon_domain::ids::OrgId;
 use canyon_domain::{deployment, waiting};
 use serde_json::json;
 
-/// A deployment as it stands in a list.
+/// A deployment in a list.
 pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
     Deployment {
         org_id: org.to_string(),
@@ -31,7 +31,7 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
     }
 }
 
-/// A deployment in full.
+/// A deployment with all fields.
 pub(super) fn deployment(
     org: &OrgId,
     of: &deployment::Deployment,

@@ -1,5 +1,5 @@
-//! One id for each request: in every line of the log about it, in the answer's header, and in the
-//! body of every refusal.
+//! The id of a request: it is in every log line about the request, in the answer's header, and in the body of every
+//! refusal.
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
@@ -7,19 +7,19 @@ use canyon_domain::seam::{Clock, Entropy};
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a request may bring its id, and where the answer has it.
+/// The header of the id, in requests and answers.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 tokio::task_local! {
     static CURRENT: RequestId;
 }
 
-/// Makes ids for requests that bring none.
+/// Creates ids for requests without one.
 #[derive(Clone)]
 pub(super) struct RequestIds {
-    /// An id begins with the time.
+    /// The clock: an id begins with the time.
     pub(super) clock: Arc<dyn Clock>,
-    /// The rest of it.
+    /// The source of the random part.
     pub(super) entropy: Arc<dyn Entropy>,
 }
 
@@ -29,24 +29,24 @@ impl RequestIds {
     }
 }
 
-/// An id of 1 to 128 characters that may be written into a log as they are.
+/// An id of 1 to 128 characters that are safe in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId(String);
 
 impl RequestId {
-    /// The id that the request came with, else a new one. Behind API Gateway it is always the
-    /// gateway's, which its access log has too.
+    /// The id in the request, or a new one. Behind API Gateway it is always the gateway's id, which is also in its
+    /// access log.
     pub(super) fn of(request: &Request, ids: &RequestIds) -> Self {
         let brought = || request.headers().get(REQUEST_ID)?.to_str().ok()?.parse().ok();
         of_gateway(request).or_else(brought).unwrap_or_else(|| ids.next())
     }
 
-    /// The id of the request that is being answered.
+    /// The id of the current request.
     pub(super) fn current() -> Option<String> {
         CURRENT.try_with(|id| id.0.clone()).ok()
     }
 
-    /// Answers a request under this id.
+    /// Runs the handling of a request with this id as the current one.
     pub(super) async fn scope<T>(self, answering: impl Future<Output = T>) -> T {
         CURRENT.scope(self, answering).await
     }
@@ -75,7 +75,7 @@ fn of_gateway(_: &Request) -> Option<RequestId> {
 impl std::str::FromStr for RequestId {
     type Err = ();
 
-    /// API Gateway's ids look like base64, those of others like uuids.
+    /// Parses an id. API Gateway's ids look like base64, those of others like UUIDs.
     fn from_str(text: &str) -> Result<Self, ()> {
         let plain = |c: u8| c.is_ascii_alphanumeric() || b"-_.=+".contains(&c);
         if (1..=128).contains(&text.len()) && text.bytes().all(plain) {

@@ -1,4 +1,4 @@
-//! Checks of runners, and what clouds must be told to trust one.
+//! Checks of runners, and the trust that clouds need for a runner.
 
 use super::body::Params;
 use super::caller::{Deployer, Ids, Viewer};
@@ -23,11 +23,11 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(ask)).routes(routes!(get)).routes(routes!(trust))
 }
 
-/// No check has so many steps.
+/// More than any check has.
 const MAX_STEPS: u32 = 100;
 
-/// Check a runner: try each step that a launch needs, without starting a job. One check runs at a
-/// time; whoever asks meanwhile gets that one.
+/// Check a runner: try each step that a launch needs, without starting a job. One check runs at a time; a request
+/// during that check returns it.
 #[utoipa::path(post, path = "/orgs/{orgId}/runners/{runnerId}/actions/check", tag = "Runner",
     operation_id = "checkRunner",
     params(
@@ -35,7 +35,7 @@ const MAX_STEPS: u32 = 100;
         ("runnerId" = String, Path, description = "The runner."),
     ),
     responses(
-        (status = 202, description = "A launcher will try it; follow it by its id.", body = RunnerCheck),
+        (status = 202, description = "A launcher will run the check; follow it by its id.", body = RunnerCheck),
         OfAction,
     ))]
 async fn ask(
@@ -47,7 +47,7 @@ async fn ask(
     Ok((StatusCode::ACCEPTED, Json(render(&caller.org_id, check, app.now()))))
 }
 
-/// Read a check, or wait for news of it. It can be read for a day, or until the runner's next one.
+/// Read a check, or wait for its next step. It can be read for a day, or until the runner's next check.
 #[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}/checks/{checkId}", tag = "Runner",
     operation_id = "getRunnerCheck",
     params(
@@ -77,14 +77,14 @@ async fn get(
     Ok(Json(render(&caller.org_id, found, app.now())))
 }
 
-/// Read what to configure so that clouds trust a runner.
+/// Read the configuration by which clouds trust a runner.
 #[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}/trust", tag = "Runner",
     operation_id = "getRunnerTrust",
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("runnerId" = String, Path, description = "The runner."),
     ),
-    responses((status = 200, description = "What to configure.", body = RunnerTrust), OfRead))]
+    responses((status = 200, description = "The configuration.", body = RunnerTrust), OfRead))]
 async fn trust(
     State(app): State<App>,
     caller: Viewer,

@@ -31,7 +31,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     operation_id = "createRunnerProfile",
     params(("orgId" = String, Path, description = "The organization.")),
     request_body = RunnerProfileCreateBody,
-    responses((status = 201, description = "It is made.", body = RunnerProfile), OfWrite))]
+    responses((status = 201, description = "Created.", body = RunnerProfile), OfWrite))]
 async fn create(
     State(app): State<App>,
     caller: Admin,
@@ -63,7 +63,7 @@ fn check_description(faults: &mut FieldErrors, text: Option<&str>) {
 #[utoipa::path(get, path = "/orgs/{orgId}/runner-profiles", tag = "RunnerProfile",
     operation_id = "listRunnerProfiles",
     params(("orgId" = String, Path, description = "The organization."), PageQuery),
-    responses((status = 200, description = "A page of them.", body = Page<RunnerProfile>), OfList))]
+    responses((status = 200, description = "A page of the list.", body = Page<RunnerProfile>), OfList))]
 async fn list(
     State(app): State<App>,
     caller: Viewer,
@@ -91,7 +91,7 @@ async fn get(
     Ok(Json(render(&caller.org_id, app.runner_profile(&caller, &id).await?)))
 }
 
-/// Change a runner profile. What was launched before stays as it is.
+/// Change a runner profile. Jobs that were launched before do not change.
 #[utoipa::path(patch, path = "/orgs/{orgId}/runner-profiles/{runnerProfileId}",
     tag = "RunnerProfile", operation_id = "updateRunnerProfile",
     params(
@@ -99,7 +99,7 @@ async fn get(
         ("runnerProfileId" = String, Path, description = "The profile."),
     ),
     request_body = RunnerProfileUpdateBody,
-    responses((status = 200, description = "It is changed.", body = RunnerProfile), OfWrite))]
+    responses((status = 200, description = "Changed.", body = RunnerProfile), OfWrite))]
 async fn update(
     State(app): State<App>,
     caller: Admin,
@@ -115,14 +115,14 @@ async fn update(
     Ok(Json(render(&caller.org_id, changed)))
 }
 
-/// Delete a runner profile. Deployments that need it from then on fail.
+/// Delete a runner profile. Later deployments that need it fail.
 #[utoipa::path(delete, path = "/orgs/{orgId}/runner-profiles/{runnerProfileId}",
     tag = "RunnerProfile", operation_id = "deleteRunnerProfile",
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("runnerProfileId" = String, Path, description = "The profile."),
     ),
-    responses((status = 204, description = "It is gone."), OfAction))]
+    responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,
     caller: Admin,
@@ -133,7 +133,7 @@ async fn delete(
 }
 
 fn render(org: &OrgId, of: runner_profile::RunnerProfile) -> RunnerProfile {
-    // One that an older version has stored may fit none any more.
+    // A profile that an older version has stored may fit no runner type any more.
     let kinds = of.settings.kinds().unwrap_or_default();
     RunnerProfile {
         org_id: org.to_string(),

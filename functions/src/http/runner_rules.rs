@@ -28,7 +28,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     operation_id = "createRunnerRuleInOrg",
     params(("orgId" = String, Path, description = "The organization.")),
     request_body = RunnerRuleCreateBody,
-    responses((status = 201, description = "It is made.", body = RunnerRule), OfWrite))]
+    responses((status = 201, description = "Created.", body = RunnerRule), OfWrite))]
 async fn create(
     State(app): State<App>,
     caller: Admin,
@@ -55,7 +55,7 @@ async fn create(
 #[utoipa::path(get, path = "/orgs/{orgId}/runner-rules", tag = "Runner",
     operation_id = "listRunnerRulesInOrg",
     params(("orgId" = String, Path, description = "The organization."), RunnerRuleQuery, PageQuery),
-    responses((status = 200, description = "A page of them.", body = Page<RunnerRule>), OfList))]
+    responses((status = 200, description = "A page of the list.", body = Page<RunnerRule>), OfList))]
 async fn list(
     State(app): State<App>,
     caller: Viewer,
@@ -70,7 +70,7 @@ async fn list(
         shown(&query.by_runner_id)
     );
     let request = paging::request(&page, &name)?;
-    // What is not an id is the id of nothing, so no rule names it.
+    // A malformed id belongs to no object, so no rule names it.
     let Ok(filter) = filter(&query) else {
         return Ok(Json(Page { items: Vec::new(), next_page_token: None }));
     };
@@ -102,14 +102,14 @@ async fn get(
     Ok(Json(render(&caller.org_id, app.rule(&caller, id).await?)))
 }
 
-/// Delete a runner rule. Environments keep the runner that it gave them.
+/// Delete a runner rule. The environments stay linked to its runner.
 #[utoipa::path(delete, path = "/orgs/{orgId}/runner-rules/{ruleId}", tag = "Runner",
     operation_id = "deleteRunnerRuleInOrg",
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("ruleId" = Uuid, Path, description = "The rule."),
     ),
-    responses((status = 204, description = "It is gone."), OfAction))]
+    responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,
     caller: Admin,

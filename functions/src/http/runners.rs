@@ -36,7 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     operation_id = "createRunner",
     params(("orgId" = String, Path, description = "The organization.")),
     request_body = RunnerCreateBody,
-    responses((status = 201, description = "It is made.", body = Runner), OfWrite))]
+    responses((status = 201, description = "Created.", body = Runner), OfWrite))]
 async fn create(
     State(app): State<App>,
     caller: Admin,
@@ -66,7 +66,7 @@ fn definition(body: RunnerCreateBody) -> Value {
 #[utoipa::path(get, path = "/orgs/{orgId}/runners", tag = "Runner", operation_id = "listRunners",
     params(("orgId" = String, Path, description = "The organization."), RunnerQuery, PageQuery),
     responses(
-        (status = 200, description = "A page of them.", body = Page<RunnerSummary>),
+        (status = 200, description = "A page of the list.", body = Page<RunnerSummary>),
         OfList,
     ))]
 async fn list(
@@ -92,7 +92,8 @@ async fn list(
     }
 }
 
-/// Read a runner. Its secrets are never shown, and text in the field of a certificate that is none to administrators alone.
+/// Read a runner. Its secrets are never shown. Text in a certificate's field that is no certificate is shown only to
+/// administrators.
 #[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}", tag = "Runner",
     operation_id = "getRunner",
     params(
@@ -114,7 +115,7 @@ async fn get(
     Ok(Json(runner))
 }
 
-/// Change a runner. What is not given stays, secrets included.
+/// Change a runner. Omitted fields stay, also omitted secrets.
 #[utoipa::path(patch, path = "/orgs/{orgId}/runners/{runnerId}", tag = "Runner",
     operation_id = "updateRunner",
     params(
@@ -122,7 +123,7 @@ async fn get(
         ("runnerId" = String, Path, description = "The runner."),
     ),
     request_body = RunnerUpdateBody,
-    responses((status = 200, description = "It is changed.", body = Runner), OfWrite))]
+    responses((status = 200, description = "Changed.", body = Runner), OfWrite))]
 async fn update(
     State(app): State<App>,
     caller: Admin,
@@ -160,7 +161,7 @@ fn patch(body: RunnerUpdateBody) -> Value {
         ("orgId" = String, Path, description = "The organization."),
         ("runnerId" = String, Path, description = "The runner."),
     ),
-    responses((status = 204, description = "It is gone."), OfAction))]
+    responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,
     caller: Admin,
@@ -170,8 +171,7 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A stored definition, or of each configuration only what `C` takes. It was checked when it was
-/// written, so reading it is all that an answer needs.
+/// A stored definition, or the part of it that `C` reads. It was validated when it was written.
 #[derive(Deserialize)]
 struct Definition<C> {
     description: Option<String>,

@@ -1,4 +1,4 @@
-//! What runners call, with the claim code or token of their one attempt.
+//! The endpoints for runners, with the claim code or token of their attempt.
 
 use super::body::Body;
 use super::caller::{Ids, presented};
@@ -26,14 +26,14 @@ use canyon_identity::bearer::{self, AttemptRef, Presented};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The most that a report or result may have: several pieces of streams, and outputs.
+/// The largest report or result, in bytes: several pieces of streams, and outputs.
 const MAX_REPORT: usize = 2 * 1024 * 1024;
 
-/// The most that is read for a token which may not be good: a claim, and reports with nothing to ship.
+/// The largest body that is read before the token is verified: a claim, or a report without pieces.
 const SMALL_BODY: u64 = 4 * 1024;
 
-/// Names the attempt that the request was for, by its token, in the answer, whatever that is.
-pub(super) async fn told_of(request: Request, next: Next) -> Response {
+/// Adds the attempt of the request's token to every answer, also to a refusal.
+pub(super) async fn name_attempt(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let of = match presented(&parts) {
         Ok(Presented::Job(of, _) | Presented::Claim(of, _)) => Some(of),
@@ -59,7 +59,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .merge(claims)
 }
 
-/// A runner that shows the token of an attempt; whether it is good is asked with the deployment.
+/// A runner with the token of an attempt. The token is verified with the deployment.
 pub(super) struct Run {
     pub(super) of: AttemptRef,
     pub(super) token: SecretHash,
@@ -79,8 +79,8 @@ impl FromRequestParts<App> for Run {
 }
 
 impl Run {
-    /// What shows the token of a run. A large body is read only for one that is good; a small one costs less than
-    /// this look at the deployment, which is taken again with the body.
+    /// Accepts the token of a run. A large body is read only after the token is verified. A small body costs less
+    /// than the read of the deployment, which is repeated with the body.
     async fn shown(
         of: AttemptRef,
         token: SecretHash,
@@ -93,7 +93,7 @@ impl Run {
         Ok(Self { of, token })
     }
 
-    /// The path must name what the token is for.
+    /// 404 unless the path names the token's deployment and attempt.
     pub(super) fn is_for(
         &self,
         deployment: DeploymentId,
@@ -107,18 +107,18 @@ impl Run {
     }
 }
 
-/// Who says how a run ended.
-pub(super) enum Speaker {
-    /// Its runner.
+/// The sender of a result.
+pub(super) enum ResultSender {
+    /// The runner.
     Run(Run),
-    /// Whoever watches the job.
+    /// The watcher of the job.
     Watcher(Run),
 }
 
-impl FromRequestParts<App> for Speaker {
+impl FromRequestParts<App> for ResultSender {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        // Whoever polls may show the token of that beside it.
+        // A poller may send the deployment's token in this header, beside its own token.
         let header = parts.headers.get(DEPLOYMENT_TOKEN).and_then(|value| value.to_str().ok());
         let shown = header.and_then(bearer::parse).map_or_else(|| presented(parts), Ok)?;
         match shown {
@@ -136,7 +136,7 @@ impl FromRequestParts<App> for Speaker {
     }
 }
 
-/// Whether the body says that it is small.
+/// Whether the body declares a small size.
 fn has_small_body(parts: &Parts) -> bool {
     let length = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     length.and_then(|length| length.parse().ok()).is_some_and(|length: u64| length <= SMALL_BODY)
@@ -172,7 +172,7 @@ impl FromRequestParts<App> for JobFormat {
     }
 }
 
-/// Claim an attempt. Of many runners that were started for it, one goes on.
+/// Claim an attempt. If several runners were started for it, only one gets it.
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/claim",
     tag = "Run", operation_id = "claimAttempt",
     params(
@@ -185,7 +185,7 @@ impl FromRequestParts<App> for JobFormat {
     ),
     request_body = ClaimBody,
     responses(
-        (status = 200, description = "It is yours.", body = Claimed),
+        (status = 200, description = "The attempt is claimed.", body = Claimed),
         OfRun,
     ))]
 async fn claim(
@@ -213,7 +213,7 @@ async fn claim(
     Ok(Json(app.claim(code.of, &code.hash, claimant).await?))
 }
 
-/// Say that the run lives, and ship what was written.
+/// Send a heartbeat and the new pieces of streams.
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/report",
     tag = "Run", operation_id = "reportAttempt",
     params(
@@ -236,7 +236,7 @@ async fn report(
     Ok(Json(app.report(run.of, &run.token, &body.value).await?))
 }
 
-/// Say how the run ended; or, as whoever watches its job, that the job failed.
+/// Report the result of the run; or, as the watcher of its job, that the job failed.
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/results",
     tag = "Run", operation_id = "updateDeploymentResults",
     params(
@@ -248,26 +248,25 @@ async fn report(
     request_body = DeploymentResultsUpdateBody,
     responses(
         (status = 204, description = "Taken.",
-         headers(("canyon-result-of" = String, description = "Of which attempt: the deployment's id, \
-                  `/` and the attempt's number. An answer without it is not Canyon's: send the \
-                  result again."))),
+         headers(("canyon-result-of" = String, description = "The attempt: the deployment's id, `/` and the attempt's \
+             number. An answer without it does not come from Canyon: send the result again."))),
         OfRun,
     ))]
 async fn results(
     State(app): State<App>,
-    speaker: Speaker,
+    speaker: ResultSender,
     Ids((_, id)): Ids<(String, DeploymentId)>,
     body: Body<DeploymentResultsUpdateBody>,
 ) -> Result<impl IntoResponse, ApiError> {
     let of = match speaker {
-        Speaker::Run(run) => {
+        ResultSender::Run(run) => {
             run.is_for(id, None)?;
             app.take_result(run.of, &run.token, &body.value).await?;
             run.of
         }
-        Speaker::Watcher(watcher) => {
+        ResultSender::Watcher(watcher) => {
             watcher.is_for(id, None)?;
-            app.take_word_of_failure(watcher.of, &watcher.token, &body.value).await?;
+            app.record_failure_report(watcher.of, &watcher.token, &body.value).await?;
             watcher.of
         }
     };
@@ -275,8 +274,8 @@ async fn results(
     Ok((StatusCode::NO_CONTENT, acknowledged))
 }
 
-/// Fetch the module: the uploaded archive, or the inline text as an archive. One from git is
-/// fetched by the runner, and this is empty.
+/// Fetch the module: the uploaded archive, or the inline text as an archive. For a module from git the archive is
+/// empty, because the runner fetches the module itself.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/bundle",
     tag = "Run", operation_id = "getDeploymentBundle",
     params(
@@ -288,10 +287,10 @@ async fn results(
     responses(
         (status = 200, description = "A gzipped tar.", content_type = "application/x-gzip",
          body = Vec<u8>),
-        (status = 307, description = "It is large: fetch it there within 5 minutes. Send no token \
-                                      along, and check its SHA-256.",
+        (status = 307, description = "The archive is large: fetch it from there within 5 minutes. Send no token to \
+            that address, and check the SHA-256.",
          headers(("location" = String, description = "A signed address of the object store."))),
-        (status = 401, description = "The token is not good.", body = ErrorBody),
+        (status = 401, description = "The token is invalid.", body = ErrorBody),
         (status = 404, description = "The token is not for this path.", body = ErrorBody),
         (status = 409, description = "The attempt is over: exit.", body = ErrorBody),
     ))]

@@ -5,7 +5,7 @@ use canyon_api::scoped_role::ScopedRole;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::scoped_role::{self, MAX_SCOPED_ROLES};
 
-/// The scoped roles in the field `path`, with every fault noted where it is.
+/// The scoped roles in the field `path`. Each fault is recorded with its path.
 pub(super) fn parse(
     faults: &mut FieldErrors,
     path: &str,

@@ -1,4 +1,4 @@
-//! Service accounts: who may sign in with a token of another issuer.
+//! Service accounts: principals that sign in with a token of another issuer.
 
 use super::body::{Body, Params};
 use super::caller::{Admin, Ids, Viewer};
@@ -7,7 +7,7 @@ use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging, scoped_roles};
 use crate::App;
 use crate::app::event_sources::Narrowing;
-use crate::app::service_accounts::{ServiceAccountChange, ServiceAccountOrder};
+use crate::app::service_accounts::{ServiceAccountChange, ServiceAccountRequest};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -35,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     operation_id = "createServiceAccount",
     params(("orgId" = String, Path, description = "The organization.")),
     request_body = ServiceAccountCreateBody,
-    responses((status = 201, description = "It is made.", body = ServiceAccount), OfWrite))]
+    responses((status = 201, description = "Created.", body = ServiceAccount), OfWrite))]
 async fn create(
     State(app): State<App>,
     caller: Admin,
@@ -52,7 +52,8 @@ async fn create(
     faults.into_result(())?;
     let Some(id) = id else { return Err(ApiError::internal()) };
     let (description, role) = (body.description, body.role);
-    let order = ServiceAccountOrder { id, description, role, scoped_roles, runner, trust_policies };
+    let order =
+        ServiceAccountRequest { id, description, role, scoped_roles, runner, trust_policies };
     let made = app.create_service_account(&caller, order).await?;
     Ok((StatusCode::CREATED, Json(render(&caller.org_id, made))))
 }
@@ -66,7 +67,7 @@ fn check_description(faults: &mut FieldErrors, text: &str) {
     }
 }
 
-/// The policies, with every fault noted where it is.
+/// The policies. Each fault is recorded with its path.
 fn policies(
     faults: &mut FieldErrors,
     given: Vec<TrustPolicy>,
@@ -107,7 +108,7 @@ fn policies(
 #[utoipa::path(get, path = "/orgs/{orgId}/service-accounts", tag = "ServiceAccount",
     operation_id = "listServiceAccounts",
     params(("orgId" = String, Path, description = "The organization."), PageQuery),
-    responses((status = 200, description = "A page of them.", body = Page<ServiceAccount>), OfList))]
+    responses((status = 200, description = "A page of the list.", body = Page<ServiceAccount>), OfList))]
 async fn list(
     State(app): State<App>,
     caller: Viewer,
@@ -135,7 +136,7 @@ async fn get(
     Ok(Json(render(&caller.org_id, app.service_account(&caller, &id).await?)))
 }
 
-/// Change a service account. Tokens that it was issued before are refused within 5 seconds.
+/// Change a service account. Tokens that were issued before are refused within 5 seconds.
 #[utoipa::path(patch, path = "/orgs/{orgId}/service-accounts/{serviceAccountId}",
     tag = "ServiceAccount", operation_id = "updateServiceAccount",
     params(
@@ -143,7 +144,7 @@ async fn get(
         ("serviceAccountId" = String, Path, description = "The service account."),
     ),
     request_body = ServiceAccountUpdateBody,
-    responses((status = 200, description = "It is changed.", body = ServiceAccount), OfWrite))]
+    responses((status = 200, description = "Changed.", body = ServiceAccount), OfWrite))]
 async fn update(
     State(app): State<App>,
     caller: Admin,
@@ -171,14 +172,14 @@ async fn update(
     Ok(Json(render(&caller.org_id, changed)))
 }
 
-/// Delete a service account. Its tokens are refused within 5 seconds; what they have begun goes on.
+/// Delete a service account. Its tokens are refused within 5 seconds; its deployments continue.
 #[utoipa::path(delete, path = "/orgs/{orgId}/service-accounts/{serviceAccountId}",
     tag = "ServiceAccount", operation_id = "deleteServiceAccount",
     params(
         ("orgId" = String, Path, description = "The organization."),
         ("serviceAccountId" = String, Path, description = "The service account."),
     ),
-    responses((status = 204, description = "It is gone."), OfAction))]
+    responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,
     caller: Admin,

@@ -1,4 +1,4 @@
-//! What a runner asks about a lock on its state.
+//! The endpoint by which a runner asks whether it may break a lock on its state.
 
 use super::body::Body;
 use super::caller::Ids;
@@ -18,7 +18,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(judge_lock))
 }
 
-/// Ask what is to be done about a lock that is in the run's way: whether its holder is proved dead.
+/// Judge a lock that blocks the run: whether its owner is proved dead.
 #[utoipa::path(post,
     path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/actions/judge-lock",
     tag = "Run", operation_id = "judgeStateLock",

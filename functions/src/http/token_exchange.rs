@@ -1,5 +1,4 @@
-//! The exchange of another issuer's token for one of Canyon's: RFC 8693, over the form and with the
-//! refusals of RFC 6749.
+//! The exchange of another issuer's token for one of Canyon's (RFC 8693), with the form and the errors of RFC 6749.
 
 use super::access::note_organization;
 use super::error::ApiError;
@@ -21,14 +20,14 @@ use std::collections::HashMap;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The most that a form may have, in bytes.
+/// The largest form, in bytes.
 const MAX_FORM: usize = 32 * 1024;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(exchange))
 }
 
-/// Why there is no token, as RFC 6749 has it.
+/// The refusal, in the form of RFC 6749.
 #[derive(Debug)]
 struct Refused {
     status: StatusCode,
@@ -83,7 +82,7 @@ impl IntoResponse for Refused {
             request_id: RequestId::current().unwrap_or_default(),
         };
         let mut response = (self.status, NOT_STORED, Json(body)).into_response();
-        // A turn comes every fiftieth of a second, and a store's within one.
+        // A token is available every fiftieth of a second, and the store within a second.
         let passes = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
         if passes.contains(&self.status) {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -92,26 +91,25 @@ impl IntoResponse for Refused {
     }
 }
 
-/// RFC 6749, section 5.1.
+/// The headers that forbid caching (RFC 6749, section 5.1).
 const NOT_STORED: [(axum::http::HeaderName, &str); 2] =
     [(CACHE_CONTROL, "no-store"), (PRAGMA, "no-cache")];
 
 /// Sign in as a service account: exchange a token of an issuer that it trusts for one of Canyon's.
 ///
-/// No token of Canyon's is needed. The answer's token is good for 15 minutes, and no longer than the
-/// service account stays as it is.
+/// It needs no token of Canyon. The issued token is valid for 15 minutes, or until the service account changes.
 #[utoipa::path(post, path = "/orgs/{orgId}/oauth/token", tag = "ServiceAccount", security(()),
     operation_id = "exchangeToken",
     params(("orgId" = String, Path, description = "The organization.")),
     request_body(content = TokenExchangeForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The token.", body = AccessToken),
-        (status = 400, description = "The form is at fault, or the token is not taken.",
+        (status = 400, description = "The form is invalid, or the token is not accepted.",
             body = OAuthError),
         (status = 404, description = "The path holds something that is not an id.",
             body = canyon_api::error::ErrorBody),
         (status = 413, description = "The form is too large.", body = OAuthError),
-        (status = 415, description = "It is no form.", body = OAuthError),
+        (status = 415, description = "The body is not a form.", body = OAuthError),
         (status = 429, description = "The service account signs in too often.", body = OAuthError),
     ))]
 async fn exchange(
@@ -134,7 +132,7 @@ async fn exchange(
     Ok((NOT_STORED, Json(answer)).into_response())
 }
 
-/// What of the form counts.
+/// The form's relevant fields.
 struct Form {
     service_account: String,
     subject_token: SecretString,
@@ -156,9 +154,9 @@ fn read(headers: &HeaderMap, body: Result<Bytes, BytesRejection>) -> Result<Form
     })?;
     let mut fields = HashMap::new();
     for (name, value) in url::form_urlencoded::parse(&body) {
-        // RFC 6749, section 3.2: none more than once, and an empty one is none.
+        // RFC 6749, section 3.2: a parameter may occur once, and an empty one counts as omitted.
         if !value.is_empty() && fields.insert(name.into_owned(), value.into_owned()).is_some() {
-            return Err(Refused::request("a field stands twice in the form"));
+            return Err(Refused::request("a field occurs twice in the form"));
         }
     }
     judge(&mut fields)
@@ -192,13 +190,13 @@ fn judge(fields: &mut HashMap<String, String>) -> Result<Form, Refused> {
         (
             "actor_token",
             "invalid_request",
-            "`actor_token` is not taken: nobody acts for another here",
+            "`actor_token` is not accepted: delegation is not supported",
         ),
-        ("scope", "invalid_scope", "`scope` is not taken: the service account says what it may do"),
+        ("scope", "invalid_scope", "`scope` is not accepted: the service account has the roles"),
         (
             "resource",
             "invalid_target",
-            "`resource` is not taken: the token is for this organization",
+            "`resource` is not accepted: the token is for this organization",
         ),
     ] {
         if fields.contains_key(name) {

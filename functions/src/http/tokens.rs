@@ -8,7 +8,7 @@ use super::paging;
 use super::refusals::{OfAction, OfClosedList, OfWrite};
 use super::scoped_roles;
 use crate::App;
-use crate::app::tokens::TokenOrder;
+use crate::app::tokens::TokenRequest;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -25,9 +25,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-/// The longest life of a token, in seconds: a year.
+/// The longest lifetime of a token, in seconds: a year.
 const MAX_LIFE: u32 = 31_536_000;
-/// The life of a token that asks for none. What is forgotten ends by itself.
+/// The default lifetime of a token. So a forgotten token expires.
 const DEFAULT_LIFE: Duration = Duration::from_hours(90 * 24);
 /// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 200;
@@ -36,11 +36,11 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(delete))
 }
 
-/// Create a token. Its secret is shown this once.
+/// Create a token. Its secret is shown only in this answer.
 #[utoipa::path(post, path = "/orgs/{orgId}/tokens", tag = "Token", operation_id = "createToken",
     params(("orgId" = String, Path, description = "The organization.")),
     request_body = TokenCreateBody,
-    responses((status = 201, description = "It is made.", body = NewToken), OfWrite))]
+    responses((status = 201, description = "Created.", body = NewToken), OfWrite))]
 async fn create(
     State(app): State<App>,
     caller: Admin,
@@ -51,7 +51,7 @@ async fn create(
     Ok((StatusCode::CREATED, Json(NewToken { token: render(token), secret })))
 }
 
-fn order(body: TokenCreateBody) -> Result<TokenOrder, FieldErrors> {
+fn order(body: TokenCreateBody) -> Result<TokenRequest, FieldErrors> {
     let mut faults = FieldErrors::default();
     let description = body.description;
     if description.chars().count() > MAX_DESCRIPTION || description.contains(char::is_control) {
@@ -82,18 +82,18 @@ fn order(body: TokenCreateBody) -> Result<TokenOrder, FieldErrors> {
     }
     let life = match body.expires_in_seconds {
         Some(seconds) => Some(Duration::from_secs(seconds.into())),
-        // A fleet of agents would stop on a day that no person has in mind.
+        // A token of agents does not expire by default: otherwise a whole fleet would stop on one day.
         None if body.never_expires || body.role == Role::Agent => None,
         None => Some(DEFAULT_LIFE),
     };
     let (role, labels) = (body.role, body.labels);
-    faults.into_result(TokenOrder { description, role, scoped_roles, life, runner, labels })
+    faults.into_result(TokenRequest { description, role, scoped_roles, life, runner, labels })
 }
 
 /// List the tokens, without their secrets.
 #[utoipa::path(get, path = "/orgs/{orgId}/tokens", tag = "Token", operation_id = "listTokens",
     params(("orgId" = String, Path, description = "The organization."), PageQuery),
-    responses((status = 200, description = "A page of them.", body = Page<Token>), OfClosedList))]
+    responses((status = 200, description = "A page of the list.", body = Page<Token>), OfClosedList))]
 async fn list(
     State(app): State<App>,
     caller: Admin,
@@ -112,7 +112,7 @@ async fn list(
         ("orgId" = String, Path, description = "The organization."),
         ("tokenId" = Uuid, Path, description = "The token."),
     ),
-    responses((status = 204, description = "It opens nothing any more."), OfAction))]
+    responses((status = 204, description = "The token is revoked."), OfAction))]
 async fn delete(
     State(app): State<App>,
     caller: Admin,

@@ -1,7 +1,7 @@
-//! The OIDC discovery documents and key sets of both issuers, which anyone may read.
+//! The OIDC discovery documents and key sets of both issuers. They are public.
 //!
-//! They need the issuers and nothing else, so that on AWS a function can serve them that has no other right
-//! than to read the public halves of the keys (`docs/decisions/0045`).
+//! They need only the issuers. So on AWS a separate function serves them, whose only right is to read the public
+//! halves of the keys (`docs/decisions/0045`).
 
 use super::error::ApiError;
 use axum::extract::State;
@@ -37,7 +37,7 @@ pub(super) fn routes() -> OpenApiRouter<Issuers> {
 #[utoipa::path(get, path = "/.well-known/openid-configuration", tag = "WellKnown", security(()),
     responses(
         (status = 200, description = "The document.", body = Object),
-        (status = 304, description = "The one that `If-None-Match` names is still good."),
+        (status = 304, description = "The version in `If-None-Match` is current."),
     ))]
 async fn openid_configuration(State(issuers): State<Issuers>, headers: HeaderMap) -> Response {
     cached(&headers, &issuers.runners.discovery())
@@ -47,7 +47,7 @@ async fn openid_configuration(State(issuers): State<Issuers>, headers: HeaderMap
 #[utoipa::path(get, path = "/.well-known/jwks", tag = "WellKnown", security(()),
     responses(
         (status = 200, description = "The keys.", body = Object),
-        (status = 304, description = "The one that `If-None-Match` names is still good."),
+        (status = 304, description = "The version in `If-None-Match` is current."),
     ))]
 async fn jwks(State(issuers): State<Issuers>, headers: HeaderMap) -> Result<Response, ApiError> {
     keys_of(&issuers.runners, &headers).await
@@ -57,7 +57,7 @@ async fn jwks(State(issuers): State<Issuers>, headers: HeaderMap) -> Result<Resp
 #[utoipa::path(get, path = "/jobs/.well-known/openid-configuration", tag = "WellKnown", security(()),
     responses(
         (status = 200, description = "The document.", body = Object),
-        (status = 304, description = "The one that `If-None-Match` names is still good."),
+        (status = 304, description = "The version in `If-None-Match` is current."),
     ))]
 async fn job_openid_configuration(State(issuers): State<Issuers>, headers: HeaderMap) -> Response {
     cached(&headers, &issuers.jobs.discovery())
@@ -67,7 +67,7 @@ async fn job_openid_configuration(State(issuers): State<Issuers>, headers: Heade
 #[utoipa::path(get, path = "/jobs/.well-known/jwks", tag = "WellKnown", security(()),
     responses(
         (status = 200, description = "The keys.", body = Object),
-        (status = 304, description = "The one that `If-None-Match` names is still good."),
+        (status = 304, description = "The version in `If-None-Match` is current."),
     ))]
 async fn job_jwks(
     State(issuers): State<Issuers>,

@@ -1,4 +1,4 @@
-//! Who may do what: no route without a token, no write below its role, nothing of others.
+//! Access control: no route without a token, no write below its role, no object of another organization.
 
 use crate::harness::{Api, local_runner};
 use reqwest::Method;
@@ -53,7 +53,7 @@ async fn every_route_but_the_open_ones_refuses_a_request_without_a_good_token() 
         "/health",
         "/jobs/.well-known/jwks",
         "/jobs/.well-known/openid-configuration",
-        // It takes the token of another issuer, in its form.
+        // This operation takes the token of another issuer, in a form.
         "/orgs/our-org/oauth/token",
     ];
     assert_eq!(open, known);
@@ -84,7 +84,7 @@ async fn a_viewer_and_a_deployer_read_the_inventory_and_change_nothing() {
         (Method::POST, "/projects", Some(id)),
         (Method::PATCH, "/projects/shop", Some(name.clone())),
         (Method::DELETE, "/projects/shop", None),
-        // What an administrator of a type may make depends on the type.
+        // The rights of an administrator of a type depend on the type in the body.
         (Method::POST, "/projects/shop/envs", Some(json!({ "id": "new", "env_type_id": "dev" }))),
         (Method::PATCH, "/projects/shop/envs/main", Some(name)),
         (Method::DELETE, "/projects/shop/envs/main?force=true", None),
@@ -124,11 +124,11 @@ async fn what_others_have_looks_like_what_is_not_there() {
     for path in paths {
         assert_eq!(api.get(path).await.0, 200, "{path}");
         for method in [Method::GET, Method::DELETE] {
-            // Under their own name, our ids are absent.
+            // Below the other organization's name, our ids do not exist.
             let theirs = format!("/orgs/their-org{path}");
             let foreign = api.send(method.clone(), &theirs, Some(&api.theirs.admin), None).await;
             assert_eq!(foreign.0, 404, "{method} {path}");
-            // Under our name, all is absent: the same answer whether it is there or not.
+            // Below our name, every object is absent: the answer is the same whether it exists or not.
             let ours = format!("/orgs/our-org{path}");
             let there = api.send(method.clone(), &ours, Some(&api.theirs.admin), None).await;
             let ours = format!("/orgs/our-org{path}-absent");
@@ -136,10 +136,11 @@ async fn what_others_have_looks_like_what_is_not_there() {
             assert_eq!((there.0, &there), (404, &absent), "{path}");
         }
     }
-    let unknown = api.send(Method::GET, "/orgs/nobody/runners", Some(&api.ours.admin), None).await;
+    let unknown =
+        api.send(Method::GET, "/orgs/no-such-org/runners", Some(&api.ours.admin), None).await;
     let theirs =
         api.send(Method::GET, "/orgs/their-org/runners", Some(&api.ours.admin), None).await;
-    assert_eq!(unknown.1["message"], "there is no organization `nobody`");
+    assert_eq!(unknown.1["message"], "there is no organization `no-such-org`");
     assert_eq!(theirs.1["message"], "there is no organization `their-org`");
     assert_eq!((unknown.0, theirs.0), (404, 404));
 }

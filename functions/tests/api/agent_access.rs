@@ -1,4 +1,4 @@
-//! Who may speak as an agent, and what an agent may not do; and every word of it said again, in any order.
+//! Which callers may act as an agent, and what an agent may not do. Each request is also repeated, in any order.
 
 use crate::agent_world::{Key, far_away, job, open, opening, order, say, token};
 use crate::harness::Api;
@@ -8,13 +8,13 @@ use canyon_identity::system::System;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// That a job is gone, which ends it wherever it is believed.
+/// A report that a job is gone, which would end the job if it were accepted.
 fn gone(key: &Value) -> Value {
     let gone = json!({ "state": "gone", "reason": null });
     json!({ "reports": [{ "job": key, "observation": gone }] })
 }
 
-/// What agents call, with a body that would be good and of consequence.
+/// The requests of an agent, each with a valid body that would change something.
 fn agents_calls(session: u64, key: &Value) -> Vec<(Method, String, Option<Value>)> {
     let path = |what: &str| format!("/agents/berlin/sessions/{session}{what}");
     vec![
@@ -26,7 +26,7 @@ fn agents_calls(session: u64, key: &Value) -> Vec<(Method, String, Option<Value>
     ]
 }
 
-/// An API where `berlin` has taken a job: its token and its session, and how the job is called.
+/// An API where `berlin` has taken a job: its token, its session and the key of the job.
 async fn taken_by_berlin() -> (Api, String, u64, Value) {
     let api = far_away().await;
     let own = token(&api, json!({})).await;
@@ -40,7 +40,7 @@ async fn taken_by_berlin() -> (Api, String, u64, Value) {
 }
 
 #[tokio::test]
-async fn nobody_but_the_agent_itself_speaks_for_it() {
+async fn only_the_agent_itself_may_act_as_it() {
     let (api, own, session, job_key) = taken_by_berlin().await;
     let other = token(&api, json!({})).await;
     open(&api, &other, "boston", "b").await;
@@ -55,7 +55,7 @@ async fn nobody_but_the_agent_itself_speaks_for_it() {
         assert_eq!(call(&api.theirs.admin).await, 404, "{method} {path}");
         assert_eq!(call(&other).await, 409, "{method} {path}: another agent of the organization");
         assert_eq!(call(&key.token(&api, "berlin")).await, 401, "{method} {path}: a key");
-        assert_eq!(call("cya_nobody").await, 401, "{method} {path}");
+        assert_eq!(call("cya_missing").await, 401, "{method} {path}");
     }
     let after = (api.get("/agents/berlin").await.1, job(&api, &job_key).await);
     assert_eq!(after, before);
@@ -93,7 +93,7 @@ async fn an_agent_of_another_organization_comes_by_no_job_of_this_one() {
     assert!(reason.contains("not offered to this agent"), "{}", answer.1);
     assert_eq!(theirs(token, &path("reports"), gone(&job_key)).await.0, 200);
     assert_eq!(job(&api, &job_key).await, before);
-    // Nor has it a word in this organization, under whichever name.
+    // It has no rights in this organization under any name.
     for agent in ["berlin", "paris"] {
         let path = format!("/agents/{agent}/sessions");
         let answer = api.call_as(token, Method::POST, &path, Some(&opening("p"))).await;
@@ -134,7 +134,7 @@ async fn an_agent_calls_nothing_but_what_is_for_agents() {
     }
 }
 
-/// What can be seen of an agent and its job from outside, but for times and counts of writes.
+/// The visible state of an agent and its job, except times and versions.
 async fn told(api: &Api, key: &Value) -> (Value, String) {
     let mut agent = api.get("/agents/berlin").await.1;
     agent["session"]["last_seen"] = Value::Null;

@@ -1,5 +1,5 @@
-//! A deployment whose first attempt was lost, in the session that has both: what is still said of the first changes
-//! nothing of the second.
+//! A deployment whose first attempt was lost. Late reports of the first attempt change nothing of the second, which the
+//! same session holds.
 
 use crate::agent_world::{far_away, job, open, opening, order, order_next, say, token};
 use crate::harness::Api;
@@ -8,14 +8,14 @@ use canyon_domain::agent_job::{AgentJob, Tail, Wish};
 use canyon_domain::deployment::Deployment;
 use serde_json::{Value, json};
 
-/// The agent `berlin`, which took the first attempt before that was lost.
+/// The agent `berlin`, which took the first attempt before it was lost.
 struct Berlin {
     api: Api,
     token: String,
     deployment: String,
     first: Value,
     second: Value,
-    /// The claim code of the second.
+    /// The claim code of the second attempt.
     code: String,
 }
 
@@ -72,13 +72,13 @@ impl Berlin {
         assert!(reason.contains("has withdrawn the job; do not start it"), "{answer}");
     }
 
-    /// All that a word of the first could spoil.
+    /// Everything that a report of the first attempt could change.
     async fn state(&self) -> (AgentJob, Deployment) {
         let second = job(&self.api, &self.second).await.unwrap();
         (second, stored(&self.api, &self.deployment).await)
     }
 
-    /// The launcher wants the second to stop, and a person asks for its output.
+    /// The launcher requests a stop of the second attempt, and a user requests its output.
     async fn is_asked_much_of_the_second(&self) {
         let (mut job, _) = self.state().await;
         assert!(job.want(Wish::Stop));
@@ -89,7 +89,7 @@ impl Berlin {
     }
 }
 
-/// Whatever an agent may say of a job, in the order in which it does.
+/// All reports of an agent about a job, in their usual order.
 fn words() -> [Value; 4] {
     let oom = json!({ "class": "oom", "message": "killed" });
     [
@@ -109,13 +109,17 @@ async fn a_late_word_of_an_attempt_that_was_lost_changes_nothing_of_the_next() {
     berlin.takes_the_second().await;
     berlin.is_asked_much_of_the_second().await;
     let before = berlin.state().await;
-    // The last word clears the first away: it is said once while there is a record of that, and once after.
+    // The last report removes the first attempt's record. It is sent once before that and once after.
     for has_record in [true, false] {
         assert_eq!(job(&berlin.api, &berlin.first).await.is_some(), has_record);
         berlin.is_not_given_the_first().await;
         for word in words() {
             let answer = berlin.report(&berlin.first, &word).await;
-            assert_eq!(answer, json!({}), "{word}: that is heard, so that nobody says it again");
+            assert_eq!(
+                answer,
+                json!({}),
+                "{word}: the report is acknowledged, so that it is not repeated"
+            );
             assert_eq!(berlin.state().await, before, "{word}");
         }
     }

@@ -1,4 +1,4 @@
-//! What an agent's key is good for, for how long, and what people say of its agent.
+//! What an agent's key allows and for how long, and the settings that users make for its agent.
 
 use crate::agent_world::{Key, claims, code, far_away, job, opening, order, say, token, view};
 use crate::harness::{Answer, Api};
@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Longer than Canyon takes a runner to be what it was.
+/// Longer than the API caches a runner.
 const REMEMBERED: Duration = Duration::from_secs(6);
 
 async fn give_runner(api: &Api, key: &Key) {
@@ -17,7 +17,7 @@ async fn give_runner(api: &Api, key: &Key) {
     api.clock.advance(REMEMBERED);
 }
 
-/// Opens with a key as `berlin`.
+/// Starts a session as `berlin` with a key.
 async fn show(api: &Api, key: &Key, instance: &str) -> Answer {
     let mut body = opening(instance);
     body["public_key"] = json!(key.pem());
@@ -85,7 +85,7 @@ async fn an_agent_is_adopted_with_the_key_that_was_compared_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_an_admin_says_of_an_agent_holds_through_its_next_session() {
+async fn the_settings_of_an_admin_for_an_agent_hold_through_its_next_session() {
     let api = far_away().await;
     let token = token(&api, json!({})).await;
     let mut body = opening("a");
@@ -121,7 +121,7 @@ async fn a_request_that_waits_may_outlive_the_minute_of_its_token() {
 }
 
 #[tokio::test]
-async fn whoever_has_the_key_is_told_which_claim_is_wrong_and_nobody_else() {
+async fn the_holder_of_the_key_learns_which_claim_is_wrong_and_no_other_caller_does() {
     let api = far_away().await;
     let (own, other) = (Key::new(), Key::new());
     assert_eq!(show(&api, &own, "a").await.0, 202);

@@ -1,4 +1,4 @@
-//! How often an agent asks, where a request that waits occupies a function.
+//! The pause between an agent's polls, where a waiting request occupies a function.
 
 use crate::agent_world::{far_away, job, open, order, say, token};
 use crate::harness::Api;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Asks as an agent does that would wait so long; what is answered, and after how long.
+/// Polls as an agent that would wait so long. Returns the answer and its delay.
 async fn ask(api: &Api, token: &str, running: u32, wait_seconds: u32) -> (Value, Duration) {
     let since = Instant::now();
     let body = json!({ "running": running, "wait_seconds": wait_seconds });

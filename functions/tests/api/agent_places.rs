@@ -1,4 +1,4 @@
-//! Whose a job is whose agent has died: its place's, and nobody's elsewhere.
+//! The jobs of a dead agent: an agent in the same place adopts them, and an agent elsewhere does not.
 
 use crate::agent_world::{far_away, job, open, opening, order, say, token};
 use serde_json::{Value, json};

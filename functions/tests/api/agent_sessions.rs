@@ -1,4 +1,4 @@
-//! Openings of an agent's sessions: each counts once, however often it is said and however late.
+//! Session starts of an agent: each counts once, however often and late it is delivered.
 
 use crate::agent_world::{Key, code, far, far_away, job, open, opening, order, say, token, view};
 use crate::harness::{Answer, Api};
@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// As `berlin`.
+/// Sends as `berlin`.
 async fn opens(api: &Api, token: &str, instance: &str) -> Answer {
     say(api, token, "berlin/sessions", opening(instance)).await
 }
@@ -82,7 +82,7 @@ async fn an_opening_of_a_process_that_is_dead_puts_out_no_process_that_lives() {
     say(&api, &token, &format!("berlin/sessions/{living}/take"), jobs).await;
     let (before, held) = (view(&api, "berlin").await, job(&api, &key).await);
 
-    // Held back on the way, and delivered when its process is dead; one of them again and again.
+    // The network delays these requests, and delivers them after their process is dead; one of them repeatedly.
     for (round, instance) in ["dead", "dead", "another", "dead"].into_iter().enumerate() {
         let mut late = opening(instance);
         late["labels"] = json!({ "late": "yes" });
@@ -94,7 +94,7 @@ async fn an_opening_of_a_process_that_is_dead_puts_out_no_process_that_lives() {
         );
     }
     assert_eq!(polls(&api, &token, living, 1).await.0, 200, "it goes on");
-    // However long it is silent: it has not left.
+    // A silent agent has not closed its session, however long it is silent.
     api.clock.advance(Duration::from_mins(5));
     opens(&api, &token, "late").await;
     assert_eq!(polls(&api, &token, living, 1).await.0, 200);
@@ -114,7 +114,7 @@ async fn the_first_request_of_a_newer_process_makes_the_jobs_its_own_and_ends_th
     opens(&api, &token, "dead").await;
     assert_eq!(job(&api, &key).await.unwrap().taken.unwrap().session, older);
 
-    // Whichever request is the first.
+    // Whichever request comes first.
     let alive = json!({ "job": key, "observation": { "state": "alive" } });
     let path = format!("berlin/sessions/{newer}/reports");
     let said = say(&api, &token, &path, json!({ "reports": [alive] })).await;
@@ -155,7 +155,7 @@ async fn a_process_that_stands_by_gets_a_session_once_the_other_one_has_left_or_
     api.clock.advance(Duration::from_secs(61));
     let (status, opened) = standby("waits").await;
     assert_eq!((status, &opened["session"]), (201, &json!(2)), "{opened}");
-    // It was only silent, and is back first.
+    // The agent was only silent, and returns first.
     assert_eq!(polls(&api, &token, 1, 0).await.0, 200);
     assert_eq!(code(&standby("waits still").await), (409, "session_superseded"));
     assert_eq!(api.call_as(&token, Method::DELETE, "/agents/berlin/sessions/1", None).await.0, 204);
@@ -187,7 +187,7 @@ async fn an_agent_as_earlier_versions_stored_it_goes_on_and_opens_the_next_sessi
 }
 
 #[tokio::test]
-async fn whoever_polls_by_the_key_of_a_runner_comes_back_after_each_agent_of_that_name() {
+async fn a_poller_with_the_key_of_a_runner_returns_after_each_agent_of_that_name() {
     let (api, key) = (Api::start().await, Key::new());
     let configuration = json!({
         "type": "kubernetes-agent", "key": key.pem(),

@@ -1,4 +1,4 @@
-//! Agents whose API token has ended: another token of their runner goes on as them, and nothing else does.
+//! Agents whose API token has ended: only another token of the same runner continues as them.
 
 use crate::agent_world::{Key, code, far, far_away, job, open, opening, order, say, view};
 use crate::harness::{Answer, Api};
@@ -32,12 +32,12 @@ impl Token {
         assert_eq!(api.delete(&format!("/tokens/{}", self.id)).await.0, 204);
     }
 
-    /// Opens a session as `berlin`.
+    /// Starts a session as `berlin`.
     async fn opens(&self, api: &Api, instance: &str) -> Answer {
         say(api, &self.secret, "berlin/sessions", opening(instance)).await
     }
 
-    /// Opens the first session as `berlin`, and takes a job: how that is called.
+    /// Starts the first session as `berlin` and takes a job. Returns the key of the job.
     async fn works(&self, api: &Api) -> Value {
         assert_eq!(open(api, &self.secret, "berlin", "a").await, 1);
         let (_, key) = order(api).await;
@@ -49,7 +49,7 @@ impl Token {
         key
     }
 
-    /// Goes on as `berlin` in its second session, with its job.
+    /// Continues as `berlin` in its second session, with its job.
     async fn goes_on(&self, api: &Api, key: &Value) {
         let (status, opened) = self.opens(api, "b").await;
         assert_eq!((status, &opened["session"]), (201, &json!(2)), "{opened}");
@@ -61,7 +61,7 @@ impl Token {
     }
 }
 
-/// The agent stays whose it was.
+/// The agent still belongs to its former token.
 async fn refuses(api: &Api, token: &Token) {
     let before = view(api, "berlin").await;
     assert_eq!(code(&token.opens(api, "thief").await), (409, "another_agent"));
@@ -146,7 +146,7 @@ async fn no_token_goes_on_as_the_agent_of_a_service_account() {
     api.make("/service-accounts", account).await;
     let theirs = foreign.token(SUBJECT, AUDIENCE).await;
     for (session, instance) in [(1, "a"), (2, "b")] {
-        // Each time with a token that it was issued for that.
+        // Each time with a token that was issued for it.
         let own = signed_in(&api, "cluster", &theirs).await;
         assert_eq!(open(&api, &own, "berlin", instance).await, session);
     }
@@ -164,7 +164,7 @@ async fn no_token_goes_on_as_the_agent_of_a_key() {
     let give_runner = async |key: &Key| {
         let configuration = json!({ "type": "docker-agent", "key": key.pem() });
         api.patch("/runners/far", json!({ "runner_configuration": configuration })).await;
-        // Longer than Canyon takes a runner to be what it was.
+        // Longer than the API caches a runner.
         api.clock.advance(Duration::from_secs(6));
     };
     let key = Key::new();
@@ -209,7 +209,7 @@ async fn a_token_goes_on_as_no_agent_that_an_administrator_has_given_more_labels
         let refused = say(&api, &new.secret, &path, opening("b")).await;
         assert_eq!(code(&refused), (409, "another_agent"), "{name}");
         assert_eq!(view(&api, name).await["principal"], former.id, "{name}");
-        // As the agent of the very labels that the token has.
+        // As the agent with exactly the token's labels.
         assert_eq!(api.patch(&format!("/agents/{name}"), json!({ "labels": blue })).await.0, 200);
         let opened = say(&api, &new.secret, &path, opening("b")).await;
         assert_eq!(opened.0, 201, "{name}: {}", opened.1);
@@ -276,7 +276,7 @@ async fn where_no_runner_bounds_a_token_its_labels_say_as_which_agents_it_goes_o
 }
 
 #[tokio::test]
-async fn who_only_has_the_name_and_the_number_of_a_forgotten_agent_is_told_no_claim_code() {
+async fn a_caller_with_only_the_name_and_number_of_a_forgotten_agent_gets_no_claim_code() {
     let api = far_away().await;
     let former = Token::of_far(&api).await;
     let key = former.works(&api).await;

@@ -1,4 +1,4 @@
-//! Whose turn it is, where launchers know nothing of each other.
+//! How offers rotate among agents, although launchers do not communicate.
 
 use crate::agent_world::{far_away, job, open, order, say, token};
 use canyon_domain::agent::choose;

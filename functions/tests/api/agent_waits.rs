@@ -1,4 +1,4 @@
-//! The waits of agents, and of what polls for a runner, leave executions and connections for others.
+//! Waiting requests of agents and pollers leave executions and connections for other callers.
 
 use crate::agent_world::{Key, far, far_away, open, opening, say, token};
 use crate::harness::Api;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Each request that waits keeps a function busy.
+/// An API where each waiting request occupies a function.
 async fn on_functions(api: &mut Api) {
     let change = |mut app: App| {
         app.changes = app.changes.sharing_waits();
@@ -19,7 +19,7 @@ async fn on_functions(api: &mut Api) {
     api.serve_again(change, &HttpSettings::default()).await;
 }
 
-/// Polls as a busy agent; what is answered, and after how long.
+/// Polls as a busy agent. Returns the answer and its delay.
 fn poll(
     api: &Api,
     token: &str,
@@ -43,7 +43,7 @@ async fn on_the_functions_the_agents_of_one_token_wait_in_fifty_requests_and_the
     let mut api = far_away().await;
     on_functions(&mut api).await;
     let (many, one) = (token(&api, json!({})).await, token(&api, json!({})).await);
-    // The clock moves with each look at it, so the sessions begin before the first poll.
+    // Each read of the clock advances it, so the sessions start before the first poll.
     let names: Vec<_> = (0..55).map(|number| format!("berlin-{number}")).collect();
     for name in &names {
         open(&api, &many, name, "a").await;
@@ -67,7 +67,7 @@ async fn on_the_functions_an_agent_with_a_key_waits_by_its_own_name_or_by_the_ke
     on_functions(&mut api).await;
     let (own, shared) = (Key::new(), Key::new());
     api.make("/runners", far("near", json!({ "key": shared.pem() }))).await;
-    // All of the waits of one of them are used up.
+    // One of them has used up its waits.
     let use_up = async |of: &str| {
         let allowance = Allowance { burst: 50 * 25, interval: Duration::from_millis(20) };
         let name = format!("waits#{}#{of}", api.ours.uuid);
@@ -95,7 +95,7 @@ async fn on_the_functions_an_agent_with_a_key_waits_by_its_own_name_or_by_the_ke
         let work = poll(&api, &key.token(&api, name), name, longest).await.0;
         assert_eq!(work["pause_ms"], if waits { 0 } else { 5_000 }, "{name}");
     }
-    // What polls for the runner shares the waits of its key.
+    // The pollers of the runner share the waits of its key.
     let configuration = json!({
         "type": "kubernetes-agent", "key": shared.pem(),
         "job": { "namespace": "jobs", "service_account": "canyon" },

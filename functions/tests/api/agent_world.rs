@@ -1,4 +1,4 @@
-//! An API with a runner that agents serve, and what agents send to it.
+//! An API with a runner whose jobs agents launch, and the requests of agents.
 
 use crate::harness::{Answer, Api};
 use crate::job::{deploy, launch, stored};
@@ -13,7 +13,7 @@ use canyon_identity::agent_key::AgentKey;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// A runner that agents serve.
+/// A runner whose jobs agents launch.
 pub(crate) fn far(id: &str, configuration: Value) -> Value {
     let mut runner = json!({
         "id": id,
@@ -46,7 +46,7 @@ pub(crate) async fn token(api: &Api, more: Value) -> String {
     api.make("/tokens", body).await["secret"].as_str().unwrap().to_owned()
 }
 
-/// What an agent of the runner `far` opens with.
+/// The body that starts a session of an agent of the runner `far`.
 pub(crate) fn opening(instance: &str) -> Value {
     json!({
         "instance": instance, "version": env!("CARGO_PKG_VERSION"), "protocol": 1,
@@ -54,25 +54,25 @@ pub(crate) fn opening(instance: &str) -> Value {
     })
 }
 
-/// As `token`, to an agent's path.
+/// Sends a request with `token` to an agent's path.
 pub(crate) async fn say(api: &Api, token: &str, path: &str, body: Value) -> Answer {
     api.call_as(token, Method::POST, &format!("/agents/{path}"), Some(&body)).await
 }
 
-/// Opens a session that must begin; its number.
+/// Starts a session, which must succeed. Returns its number.
 pub(crate) async fn open(api: &Api, token: &str, agent: &str, instance: &str) -> u64 {
     let answer = say(api, token, &format!("{agent}/sessions"), opening(instance)).await;
     assert_eq!(answer.0, 201, "{}", answer.1);
     answer.1["session"].as_u64().unwrap()
 }
 
-/// Writes what the launcher writes when it starts the first attempt of a new deployment. The claim code, and
-/// how the job is called.
+/// Writes what the launcher writes when it starts the first attempt of a new deployment. Returns the claim code and the
+/// key of the job.
 pub(crate) async fn order(api: &Api) -> (String, Value) {
     order_next(api, &deploy(api).await).await
 }
 
-/// As [`order`], of a deployment that there is.
+/// The same as [`order`], for an existing deployment.
 pub(crate) async fn order_next(api: &Api, id: &str) -> (String, Value) {
     let code = launch(api, id).await;
     let deployment = stored(api, id).await;
@@ -115,12 +115,12 @@ pub(crate) async fn order_next(api: &Api, id: &str) -> (String, Value) {
     (code, key)
 }
 
-/// Status and word for programs of a refusal.
+/// The status and the code of a refusal.
 pub(crate) fn code(answer: &Answer) -> (u16, &str) {
     (answer.0, answer.1["details"]["code"].as_str().unwrap_or_default())
 }
 
-/// An agent, as people see it.
+/// An agent as users see it.
 pub(crate) async fn view(api: &Api, agent: &str) -> Value {
     let (status, view) = api.get(&format!("/agents/{agent}")).await;
     assert_eq!(status, 200, "{view}");
@@ -158,7 +158,7 @@ impl Key {
         AgentKey::from_pem(&self.pem()).unwrap().fingerprint()
     }
 
-    /// Signed as it is, whatever the parts say.
+    /// Signs the parts as they are, also invalid ones.
     pub(crate) fn signed(&self, header: &Value, claims: &Value) -> String {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", part(header), part(claims));
@@ -170,13 +170,13 @@ impl Key {
         json!({ "alg": "EdDSA", "typ": "JWT", "kid": self.fingerprint() })
     }
 
-    /// What the agent of this name shows.
+    /// The token of the agent with this name.
     pub(crate) fn token(&self, api: &Api, agent: &str) -> String {
         self.signed(&self.header(), &claims(api, agent))
     }
 }
 
-/// Good claims.
+/// Valid claims.
 pub(crate) fn claims(api: &Api, agent: &str) -> Value {
     let now = api.clock.now().as_second();
     let jti = uuid::Uuid::new_v4();

@@ -1,4 +1,4 @@
-//! Agents: who may be one, in which session, and what becomes of the jobs that they take.
+//! Agents: their adoption, their sessions, and the jobs that they take.
 
 use crate::agent_world::{
     Key, claims, code, far, far_away, job, open, opening, order, say, token, view,
@@ -43,7 +43,7 @@ async fn a_job_is_offered_taken_reported_and_cleared_away() {
 
     let done = json!({ "reports": [{ "job": key, "done": "forget" }] });
     say(&api, &token, &path("reports"), done.clone()).await;
-    assert!(job(&api, &key).await.is_some(), "nobody has asked for that");
+    assert!(job(&api, &key).await.is_some(), "no agent has requested that");
     let mut wanted = job(&api, &key).await.unwrap();
     wanted.want(canyon_domain::agent_job::Wish::Forget);
     wanted.version += 1;
@@ -64,7 +64,7 @@ async fn what_is_not_offered_to_a_session_is_not_its_own() {
     let take = async |agent: &str, session: u64| {
         say(&api, &token, &format!("{agent}/sessions/{session}/take"), jobs.clone()).await
     };
-    // With this reason, and the job stays as it was.
+    // The refusal has this reason, and the job is unchanged.
     let refused = async |agent: &str, session: u64, reason: &str| {
         let before = job(&api, &key).await;
         let answer = take(agent, session).await.1;
@@ -157,7 +157,7 @@ async fn a_key_alone_makes_an_agent_that_waits_and_an_admin_makes_it_work() {
     assert_eq!(api.call_as(&api.ours.deployer, Method::POST, adopt, None).await.0, 403);
     assert_eq!(api.act(adopt).await.1["state"], "adopted");
     assert_eq!(ask(&body).await.0, 201);
-    // What it was adopted as, it stays.
+    // It keeps the kind with which it was adopted.
     let mut other = body.clone();
     other["runner"] = json!("shared");
     assert_eq!(code(&ask(&other).await), (409, "another_runner"));
@@ -165,7 +165,7 @@ async fn a_key_alone_makes_an_agent_that_waits_and_an_admin_makes_it_work() {
     other["labels"] = json!({ "region": "us" });
     other["run_untagged_jobs"] = json!(false);
     let warned = ask(&other).await.1;
-    assert!(warned["warnings"][0].as_str().unwrap().contains("`labels` is not what"), "{warned}");
+    assert!(warned["warnings"][0].as_str().unwrap().contains("`labels` differs from"), "{warned}");
     let seen = view(&api, "berlin").await;
     assert_eq!((&seen["labels"], &seen["run_untagged_jobs"]), (&json!({}), &json!(true)));
 
@@ -264,7 +264,7 @@ async fn no_forged_token_of_a_key_is_taken() {
     let answer = api.http.post(url).bearer_auth(slow).json(&body).send().await.unwrap();
     assert!(answer.headers().contains_key("date"));
     let theirs = key.token(&api, "berlin");
-    for org in ["their-org", "nobody"] {
+    for org in ["their-org", "no-such-org"] {
         let path = format!("/orgs/{org}/agents/berlin/sessions");
         let body = own.to_string().into_bytes();
         assert_eq!(api.send(Method::POST, &path, Some(&theirs), Some(body)).await.0, 401, "{org}");
@@ -296,7 +296,7 @@ async fn a_token_binds_its_agents_to_a_runner_and_gives_them_labels() {
 }
 
 #[tokio::test]
-async fn whoever_is_refused_while_it_waits_hears_of_it_within_5_s() {
+async fn an_agent_that_is_rejected_while_it_waits_learns_of_it_within_5_s() {
     let api = far_away().await;
     let made = api.make("/tokens", json!({ "role": "agent" })).await;
     let (token, id) = (made["secret"].as_str().unwrap(), made["id"].as_str().unwrap());
@@ -358,7 +358,7 @@ async fn a_disabled_agent_is_offered_nothing_and_takes_nothing() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_too_old_is_refused_and_one_that_is_wrong_told_so() {
+async fn an_agent_that_is_too_old_is_refused_and_a_wrong_one_gets_the_reason() {
     let api = far_away().await;
     let token = token(&api, json!({})).await;
     let cases = [

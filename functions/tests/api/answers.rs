@@ -1,4 +1,4 @@
-//! What answers weigh: compressed for whom it helps, and never more than Lambda can give.
+//! The size of answers: compressed for clients that accept it, and never larger than Lambda allows.
 
 use crate::harness::{Api, message};
 use crate::job::{Job, Raw, furnished, raw, request};
@@ -8,10 +8,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::io::Read as _;
 
-/// What Lambda takes for an answer, headers and all.
+/// Lambda's limit for an answer, including its headers.
 const LAMBDA: usize = 6_000_000;
 
-/// The body as Lambda writes it into its answer: text as a JSON string, all else in base64.
+/// The body in Lambda's answer: text as a JSON string, everything else in base64.
 fn in_lambda(answer: &Raw) -> usize {
     let kind = answer.headers["content-type"].to_str().unwrap();
     let is_text = kind.starts_with("text/") || kind.starts_with("application/json");
@@ -41,7 +41,7 @@ async fn what_is_large_and_text_comes_in_gzip_to_those_who_take_it() {
     let mut unpacked = Vec::new();
     GzDecoder::new(packed.body.as_slice()).read_to_end(&mut unpacked).unwrap();
     assert_eq!(unpacked, plain.body);
-    // Too little to be worth it.
+    // Too small for compression.
     let small = read(&api, "/projects/project-1", "gzip").await;
     assert!(small.status == 200 && !small.headers.contains_key("content-encoding"));
 }
@@ -58,7 +58,7 @@ async fn a_body_in_gzip_is_refused_in_words() {
     assert!(message(&(415, body)).contains("Content-Encoding"));
 }
 
-/// Stores `log` as a runner would have.
+/// Stores `log` as a runner would have stored it.
 async fn store(api: &Api, job: &Job, log: &[u8]) {
     for (n, piece) in log.chunks(128 * 1024).enumerate() {
         let offset = (n * 128 * 1024) as u64;
@@ -87,7 +87,7 @@ async fn a_log_of_any_length_and_content_is_cut_to_what_fits_and_read_on_from_th
         }
         let path = format!("/deployments/{}/actions/get-logs", job.id);
         let whole = read(&api, &path, "identity").await;
-        // Not needlessly little: a sixth of it is the worst that can be.
+        // Not less than necessary: a sixth of the limit is the worst case.
         assert!(in_lambda(&whole) > LAMBDA / 2 && log.starts_with(&whole.body), "{unit:?}");
         let next = whole.headers["canyon-next-offset"].to_str().unwrap();
         assert_eq!(next, whole.body.len().to_string());
@@ -104,7 +104,7 @@ async fn a_list_of_large_things_comes_in_more_pages_and_nothing_is_left_out() {
     let mut expected = Vec::new();
     for n in 0..20 {
         let id = format!("runner-{n:02}");
-        // Quotes take twice their room in JSON, and twice again in Lambda's.
+        // Quotes take twice their size in JSON, and twice that in Lambda's JSON.
         let note = "\"".repeat(60_000);
         let body = json!({
             "id": id,

@@ -1,4 +1,4 @@
-//! Uploaded modules, named by their SHA-256.
+//! Uploaded modules, identified by their SHA-256.
 
 use crate::harness::{Answer, Api, faults};
 use crate::job::{Job, furnished, order, raw, request};
@@ -87,7 +87,7 @@ async fn an_archive_that_announces_more_than_64_mib_is_refused_before_it_is_sent
 #[tokio::test]
 async fn an_archive_that_grew_beyond_the_bound_past_canyon_is_not_deployed() {
     let api = furnished().await;
-    // A signed address takes any size of bytes that have the digest.
+    // A signed URL accepts any number of bytes with the digest.
     let digest: canyon_domain::module_source::Digest = "ab".repeat(32).parse().unwrap();
     let key = canyon_store::blob_keys::BlobKey::archive(api.ours.uuid, &digest);
     let size = canyon_api::archive::MAX_ARCHIVE + 1;

@@ -1,4 +1,4 @@
-//! The token that a module reads Canyon with: it reads as a viewer does, while its attempt runs.
+//! The token by which a module reads Canyon: it has the rights of a viewer while its attempt runs.
 
 use crate::access::operations;
 use crate::harness::Api;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 const CLAIMANT: &str = "claimant-of-the-test";
 
-/// Deploys, launches and claims; the deployment, and what its module reads with.
+/// Deploys, launches and claims. Returns the deployment and the read token of its module.
 async fn reader(api: &Api) -> (String, String) {
     let id = deploy(api).await;
     let token = read_token(api, &id, 1).await;

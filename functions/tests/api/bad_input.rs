@@ -1,10 +1,10 @@
-//! What nobody sends by good will: answered with a clear 4xx, and nothing is written.
+//! Malformed and hostile requests: each gets a clear 4xx, and nothing is written.
 
 use crate::harness::{Api, faults, local_runner, message};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Not ids, though the last ones look like one.
+/// Malformed ids, although the last ones resemble ids.
 const NOT_IDS: [&str; 14] = [
     "",
     "a",
@@ -135,7 +135,7 @@ async fn a_body_that_is_too_large_too_deep_or_no_json_is_refused() {
     );
     assert_eq!(post(body.into_bytes()).await.0, 400);
 
-    // Within what the parser takes, but deeper than a definition may nest.
+    // Within the parser's limit, but nested deeper than a definition may be.
     let mut nested = json!({});
     for _ in 0..100 {
         nested = json!({ "a": nested });

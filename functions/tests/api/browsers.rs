@@ -1,4 +1,4 @@
-//! A console in a browser calls the API from an origin of its own.
+//! A console in a browser calls the API from another origin.
 
 use crate::harness::Api;
 use crate::job::{Raw, raw};
@@ -14,7 +14,7 @@ async fn with_console() -> Api {
     api
 }
 
-/// What a browser asks before it sends a request of another origin. It sends no token.
+/// The preflight request of a browser before a request to another origin. It has no token.
 async fn preflight(api: &Api, origin: &str, method: &str, headers: &str) -> Raw {
     let url = format!("{}/orgs/our-org/deployments", api.url);
     let request = api.http.request(Method::OPTIONS, url).header("origin", origin);
@@ -54,7 +54,7 @@ async fn a_page_of_an_allowed_origin_may_call_with_the_methods_and_headers_of_th
         listed(&answer, "access-control-expose-headers"),
         ["canyon-log-complete", "canyon-next-offset", "content-disposition", "x-request-id"]
     );
-    // A refusal is readable by the page too.
+    // A page can also read a refusal.
     let request = api.http.get(format!("{}/orgs/our-org/projects", api.url));
     let refused = raw(request.header("origin", CONSOLE)).await;
     assert_eq!(refused.status, 401);
@@ -73,7 +73,7 @@ async fn a_page_of_another_origin_may_not_and_without_a_setting_none_may() {
     for origin in others {
         let answer = preflight(&api, origin, "POST", "authorization").await;
         assert_eq!(header(&answer, "access-control-allow-origin"), None, "{origin}");
-        // A cache must not give this answer to the console.
+        // A cache must not serve this answer to the console.
         assert!(header(&answer, "vary").unwrap().contains("origin"));
     }
     let closed = Api::start().await;

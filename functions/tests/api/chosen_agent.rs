@@ -1,4 +1,4 @@
-//! Deployments that one agent alone is to launch, agents that launch nothing else, and who takes what names nobody.
+//! Deployments that choose their agent, reserved agents that launch nothing else, and jobs without a chosen agent.
 
 use crate::agent_world::{Key, far, far_away, job, open, opening, order, say, token};
 use crate::harness::{Api, faults};
@@ -6,7 +6,7 @@ use crate::job;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Somebody's own machine: shows a key as a reserved agent of the runner `far`, and is adopted.
+/// A user's own machine: it shows a key as a reserved agent of the runner `far`, and is adopted.
 async fn reserved(api: &Api, key: &Key, name: &str) -> u64 {
     let mut body = opening("a");
     body["reserved"] = json!(true);
@@ -78,10 +78,10 @@ async fn only_an_agent_that_may_launch_it_can_be_named() {
         order
     };
     for (env, agent, reason) in [
-        ("main", "nobody", "there is no agent"),
+        ("main", "no-such-agent", "there is no agent"),
         ("main", "Not A Name", "agent id"),
         ("near", "cli-me", "may not launch"),
-        ("gke", "cli-me", "Canyon does itself"),
+        ("gke", "cli-me", "Canyon itself launches them"),
     ] {
         let order = order(env, agent);
         let answer = api.post("/deployments", order).await;
@@ -90,7 +90,7 @@ async fn only_an_agent_that_may_launch_it_can_be_named() {
     }
     assert_eq!(api.audit().await, before);
     let good = order("main", "cli-me");
-    // A machine of the administrator's own runs no module of others.
+    // An administrator's own machine does not run modules of other users.
     let other = api.call_as(&api.ours.deployer, Method::POST, "/deployments", Some(&good)).await;
     assert_eq!((other.0, faults(&other)), (400, vec!["agent"]), "{}", other.1);
     assert!(other.1.to_string().contains("there is no agent"), "{}", other.1);

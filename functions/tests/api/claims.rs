@@ -1,4 +1,4 @@
-//! Which runner gets an attempt.
+//! Claims: which runner gets an attempt.
 
 use crate::harness::faults;
 use crate::job::{Job, claim, deploy, furnished, launch, lose, order, piece, raw, request, stored};
@@ -63,7 +63,7 @@ async fn a_claim_that_the_network_repeats_gets_the_same_answer_and_disturbs_noth
     let job = Job { id: id.clone(), number: 2, token };
     assert_eq!(job.report(&api, "apply", json!([piece(6, b"second")])).await.0, 200);
     let applying = stored(&api, &id).await;
-    // A late duplicate of the claim, of which the runner knows nothing.
+    // A late duplicate of the claim, which the runner does not know about.
     api.clock.advance(Duration::from_secs(40));
     assert_eq!(claim(&api, &id, 2, &code, CLAIMANT).await, (200, first));
     assert_eq!(claim(&api, &id, 2, &code, "claimant-number-two").await.0, 409);
@@ -78,7 +78,7 @@ async fn a_claim_that_the_network_repeats_gets_the_same_answer_and_disturbs_noth
 #[tokio::test]
 async fn a_runner_that_would_leave_out_what_it_does_not_understand_gets_no_such_job() {
     let api = furnished().await;
-    // Whatever an older program understands, it gets.
+    // It gets the job format that an older program understands.
     Job::start(&api).await.succeed(&api).await;
 
     let mut limited = order();

@@ -1,4 +1,4 @@
-//! Limits on how many jobs run at once.
+//! Limits on the number of concurrent jobs.
 
 use crate::harness::{Api, faults, local_runner};
 use crate::job::{order, stored};
@@ -38,7 +38,7 @@ async fn a_limit_is_set_changed_listed_and_taken_away() {
     assert_eq!(api.get("/concurrency-limits/organization").await.0, 404);
 }
 
-/// Writes an attempt of the deployment that holds this place of the organization's limit, as the launcher does.
+/// Writes an attempt of the deployment that holds this slot of the organization's limit, as the launcher does.
 async fn hold(api: &Api, id: &str, number: u32) {
     let (table, org, now) = (&api.app.table, api.ours.uuid, api.clock.now());
     let mut deployment = stored(api, id).await;
@@ -57,7 +57,7 @@ async fn hold(api: &Api, id: &str, number: u32) {
     assert_eq!(table.launch_deployment(org, &step, &[taking]).await.unwrap(), Saved::Yes);
 }
 
-/// Writes that the deployment waits for a place of the organization's limit, as the launcher does.
+/// Writes that the deployment waits for a slot of the organization's limit, as the launcher does.
 async fn wait_for_a_place(api: &Api, id: &str) {
     let (table, org, now) = (&api.app.table, api.ours.uuid, api.clock.now());
     let limit = table.limit(org, &LimitScope::Organization).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Agents whose token is for labels alone: their name makes them no agent that a runner names by its id.
+//! Agents whose token is for labels alone: they cannot become an agent that a runner selects by its id.
 
 use crate::agent_world::{Key, code, far_away, open, opening, order, say, token, view};
 use crate::harness::{Answer, Api};
@@ -6,13 +6,13 @@ use canyon_domain::agent::{Agent, TokenScope};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The runner `far` takes these agents alone.
+/// The runner `far` selects only these agents.
 async fn reserve(api: &Api, names: &[&str]) {
     let configuration = json!({ "type": "docker-agent", "agents": { "ids": names } });
     let patch = json!({ "runner_configuration": configuration });
     let (status, body) = api.patch("/runners/far", patch).await;
     assert_eq!(status, 200, "{body}");
-    // Longer than the API takes a runner to be what it was.
+    // Longer than the API caches a runner.
     api.clock.advance(Duration::from_secs(6));
 }
 
@@ -21,7 +21,7 @@ async fn for_labels(api: &Api) -> String {
     token(api, json!({ "labels": { "team": "blue" } })).await
 }
 
-/// What an agent of no runner opens with.
+/// The body that starts a session of an agent without a runner.
 fn of_none(instance: &str) -> Value {
     let mut body = opening(instance);
     body["runner"] = Value::Null;
@@ -32,7 +32,7 @@ async fn opens(api: &Api, secret: &str, name: &str, instance: &str) -> Answer {
     say(api, secret, &format!("{name}/sessions"), of_none(instance)).await
 }
 
-/// What is offered to the first session of an agent.
+/// The offers to the first session of an agent.
 async fn offers(api: &Api, secret: &str, name: &str) -> Value {
     let poll = json!({ "running": 0, "wait_seconds": 0 });
     let (status, work) = say(api, secret, &format!("{name}/sessions/1/poll"), poll).await;
@@ -57,7 +57,7 @@ async fn asks(api: &Api, name: &str) {
 async fn a_runner_that_names_its_agents_by_id_takes_none_by_a_token_for_labels_unless_adopted() {
     let api = far_away().await;
     let token = for_labels(&api).await;
-    // In the session of no runner, and in that of the very runner.
+    // In a session without a runner, and in one of the same runner.
     assert_eq!(opens(&api, &token, "berlin", "a").await.0, 201);
     assert_eq!(view(&api, "berlin").await["confined_to_labels"], true);
     reserve(&api, &["berlin"]).await;
@@ -111,7 +111,7 @@ async fn a_token_for_labels_takes_no_name_from_an_agent_that_waits_to_be_adopted
         assert_eq!(code(&refused), (409, "another_agent"), "{name}");
         assert_eq!(view(&api, name).await["state"], "pending", "{name}");
     }
-    // A token that is for no labels vouches for the name too.
+    // A token without labels also authenticates the name.
     assert_eq!(open(&api, &free, "boston", "a").await, 1);
 }
 
@@ -145,7 +145,7 @@ async fn an_agent_by_a_token_for_labels_that_an_earlier_version_stored_is_confin
         assert_eq!(offers(&api, secret, name).await, wanted, "{name}");
         let scope = stored(&api, name).await.by_token.unwrap();
         assert_eq!(scope.labels_alone, Some(!is_free), "{name}");
-        // What was offered to it goes to the next one.
+        // Its offer goes to the next agent.
         assert_eq!(api.delete(&format!("/agents/{name}")).await.0, 204);
     }
 }

@@ -1,4 +1,4 @@
-//! Deployments that are asked for by an event: accepted once, refused once, and by nobody else.
+//! Deployments that an event requests: each is accepted or rejected once, and only a known sender may request one.
 
 use crate::harness::Api;
 use crate::job::{CODE, everything, furnished, order};
@@ -14,14 +14,14 @@ const ACCOUNT: &str = "123456789012";
 const SOURCE: &str = "com.acme.ci";
 const RULE: &str = "arn:aws:events:eu-west-1:444455556666:rule/canyon/deploys";
 
-/// A request for our environment `main`, as the API takes it, with the organization.
+/// A request for our environment `main`, as the API receives it, with the organization.
 fn detail() -> Value {
     let mut detail = order();
     detail["org_id"] = json!("our-org");
     detail
 }
 
-/// The event that brings `detail`.
+/// The event with this `detail`.
 #[expect(clippy::needless_pass_by_value, reason = "made for it in nearly every call")]
 fn event(id: &str, detail: Value) -> Value {
     json!({
@@ -79,7 +79,7 @@ async fn an_event_that_is_delivered_three_times_makes_one_deployment_in_the_sour
         })
         .collect();
     let mut found: HashMap<usize, Vec<Deployment>> = HashMap::new();
-    // Shuffled, and each of two at the same time.
+    // Out of order, and each by two concurrent deliveries.
     for (first, second) in [(2, 0), (1, 2), (0, 3), (3, 1), (0, 1), (2, 3)] {
         let (one, two) =
             tokio::join!(accepted(&api, &events[first]), accepted(&api, &events[second]));
@@ -207,15 +207,19 @@ async fn an_event_without_a_known_sender_learns_nothing_and_writes_nothing() {
     for (what, event) in cases {
         let known = rejected(&api, &event).await;
         assert!(known.fields.is_empty() && known.reason.contains("no event source"), "{known:?}");
-        // The same for an organization that does not exist, but for the name that was sent.
+        // The answer is the same for an organization that does not exist, except for the name that was sent.
         let org = known.org_id.clone().unwrap();
-        let text = event.to_string().replace(&format!("\"{org}\""), "\"nobody\"");
+        let text = event.to_string().replace(&format!("\"{org}\""), "\"no-such-org\"");
         let unknown = rejected(&api, &serde_json::from_str(&text).unwrap()).await;
         let same = serde_json::to_string(&Rejected { at: known.at, ..unknown }).unwrap();
-        assert_eq!(same.replace("nobody", &org), serde_json::to_string(&known).unwrap(), "{what}");
+        assert_eq!(
+            same.replace("no-such-org", &org),
+            serde_json::to_string(&known).unwrap(),
+            "{what}"
+        );
     }
-    // Faults are those of the sender's own text, whoever is named.
-    for org in ["our-org", "nobody"] {
+    // Faults in the sender's own text are reported, whichever organization it names.
+    for org in ["our-org", "no-such-org"] {
         let faulty = with(detail(), &json!({ "org_id": org, "mode": "x" }));
         assert_eq!(paths(&rejected(&api, &event("e-2", faulty)).await), ["mode"], "{org}");
     }
@@ -239,7 +243,7 @@ async fn a_source_for_one_group_deploys_to_no_other_project() {
         let newest = api.audit().await.remove(0);
         assert_eq!(newest, format!("deployment.reject event-sources/ci/events/e-{project}"));
     }
-    // A grant of its own opens another project, and takes nothing away.
+    // A separate event source opens another project, and removes no right.
     let second =
         json!({ "id": "shop-ci", "account": ACCOUNT, "source": SOURCE, "project": "shop" });
     let second = api.make("/event-sources", second).await;
@@ -297,7 +301,7 @@ async fn a_failure_of_canyon_is_no_refusal() {
     api.app.table = Table::new(table.client().clone(), "absent");
     assert!(api.app.deploy_requested(&request).await.unwrap_err().is_transient());
     api.app.table = table.clone();
-    // Nor is one that comes when the sender is known already: the environment cannot be read.
+    // A failure after the sender is known is not recorded either: the environment cannot be read.
     let items = table.client().scan().table_name(table.name()).send().await.unwrap().items.unwrap();
     let is_main = |sk: &String| sk == "shop#main";
     let main = items.into_iter().find(|item| item["sk"].as_s().is_ok_and(is_main)).unwrap();

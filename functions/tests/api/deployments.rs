@@ -1,4 +1,4 @@
-//! Deployments: asked for, refused, repeated, cancelled.
+//! Deployments: created, refused, repeated, cancelled.
 
 use crate::harness::{Answer, Api, faults, message};
 use crate::job::{CODE, Job, deploy, environment, everything, furnished, order, request, stored};

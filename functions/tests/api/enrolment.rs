@@ -1,4 +1,4 @@
-//! What a stranger can learn by asking to be an agent: nothing. And the organization that refuses such requests.
+//! Requests of unknown agents: they learn nothing, and an organization may refuse them.
 
 use crate::agent_world::{Key, far, far_away, open, opening, say, token, view};
 use crate::harness::{Api, faults};
@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// An answer as a stranger sees it: status, headers but for the time and the request's id, and body. The names that the
-/// stranger itself chose are replaced.
+/// An answer as an unknown agent sees it: status, headers without the time and the request's id, and body. The names
+/// that the agent itself chose are replaced.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen(u16, BTreeMap<String, String>, String);
 
-/// An agent's path in an organization, and who is to be found there.
+/// An agent's path in an organization, and what exists there.
 struct Target {
     org: &'static str,
     agent: &'static str,
     what: &'static str,
 }
 
-/// The request of a stranger.
+/// The request of an unknown agent.
 struct Asked {
     what: &'static str,
     method: Method,
@@ -48,7 +48,7 @@ fn shows(key: &Key, change: impl Fn(&mut Value)) -> String {
     body.to_string()
 }
 
-/// Everything that an agent can send, well and badly made.
+/// All requests of an agent, valid and malformed.
 fn requests() -> Vec<Asked> {
     let opens = |what, token, body| {
         let (method, path) = (Method::POST, "sessions");
@@ -145,7 +145,7 @@ async fn refuse(api: &Api, token: &str, org: &str) {
     assert_eq!((status, &answer["agent_requests"]), (200, &json!("refused")), "{answer}");
 }
 
-/// Opens with a key of its own under this name.
+/// Starts a session under this name with a new key.
 async fn ask(api: &Api, key: &Key, name: &str) -> (u16, Value) {
     let mut body = opening("a");
     body["public_key"] = json!(key.pem());
@@ -161,7 +161,7 @@ async fn pending(api: &Api) -> Vec<Value> {
 async fn a_stranger_has_the_same_answers_from_every_organization_and_from_none() {
     let api = far_away().await;
     let own = Key::new();
-    // Agents of the organization, by each proof.
+    // Agents of the organization, with each kind of proof.
     assert_eq!(ask(&api, &own, "adopted").await.0, 202);
     assert_eq!(api.act("/agents/adopted/actions/adopt").await.0, 200);
     assert_eq!(ask(&api, &own, "pending").await.0, 202);
@@ -291,7 +291,7 @@ async fn agents_that_wait_are_forgotten_when_the_organization_begins_to_refuse()
     let states: Vec<_> = states.map(|agent| agent["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["adopted", "rejected"], "what an administrator has said stays");
 
-    // As one that asked in the moment of the change, and was written after it.
+    // An agent that asked at the moment of the change, and was written after it.
     assert_eq!(late.adoption, Adoption::Pending);
     api.app.table.create_agent(org, &late, None).await.unwrap();
     assert_eq!(pending(&api).await.len(), 1);

@@ -128,7 +128,7 @@ async fn the_link_to_a_runner_stays_until_it_is_refreshed() {
     assert_eq!(linked().await, "own");
     assert_eq!(api.act(&refresh).await, (200, json!({ "runner_id": "own", "updated": false })));
 
-    // Without any rule the environment keeps its runner, and is told why it cannot be refreshed.
+    // Without any rule the environment keeps its runner, and the refusal says why it cannot be refreshed.
     for rule in api.get("/runner-rules").await.1["items"].as_array().unwrap() {
         let path = format!("/runner-rules/{}", rule["id"].as_str().unwrap());
         assert_eq!(api.delete(&path).await.0, 204);
@@ -155,7 +155,7 @@ async fn states_on_the_disk_of_another_machine_are_elsewhere_though_their_path_i
     let moves = json!({ "runner_configuration": by_agents });
     let refused = api.patch("/runners/shared", moves.clone()).await;
     assert!(refused.0 == 409 && message(&refused).contains("project `shop`"), "{refused:?}");
-    // A state in a bucket is the same from everywhere.
+    // A state in a bucket has the same location for every runner.
     let bucket = json!({ "type": "s3", "bucket": "states" });
     change(&api, |env| env.applied = None).await;
     let body = json!({ "state_storage_configuration": bucket });

@@ -1,4 +1,4 @@
-//! Event sources: made, read, changed and deleted by admins; one for each scope.
+//! Event sources: administrators create, read, change and delete them; each scope has at most one.
 
 use crate::harness::{Api, faults, message, settled};
 use reqwest::Method;
@@ -125,7 +125,7 @@ async fn two_that_cover_the_same_are_refused_and_the_first_is_named() {
 }
 
 #[tokio::test]
-async fn only_admins_change_them_and_nobody_sees_those_of_others() {
+async fn only_admins_change_them_and_no_organization_sees_those_of_others() {
     let api = Api::start().await;
     api.make("/event-sources", named("ci", &json!({}))).await;
     let before = api.audit().await;

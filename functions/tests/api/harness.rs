@@ -1,4 +1,4 @@
-//! An API of its own for each test, with two organizations and a token of each role.
+//! A separate API for each test, with two organizations and a token of each role.
 
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
@@ -32,13 +32,13 @@ use tempfile::TempDir;
 /// The token of the installation's operator.
 pub(crate) const OPERATOR: &str = "cya_b3BlcmF0b3Itb3BlcmF0b3Itb3BlcmF0b3ItMDAwMDA";
 
-/// A clock that tests move.
+/// A clock that tests advance.
 #[derive(Debug)]
 pub(crate) struct TestClock(Mutex<Timestamp>);
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        // Each look is a millisecond later than the last, so that records sort as they were made.
+        // Each read is a millisecond later than the last one, so that records are sorted by creation.
         let mut now = self.0.lock().unwrap();
         *now += SignedDuration::from_millis(1);
         *now
@@ -61,7 +61,7 @@ pub(crate) struct Org {
     pub(crate) admin: String,
 }
 
-/// A running API. Most calls are those of the admin of `ours`.
+/// A running API. Most calls use the administrator's token of `ours`.
 pub(crate) struct Api {
     pub(crate) url: String,
     pub(crate) app: App,
@@ -121,14 +121,14 @@ impl Api {
             serves_local_runners,
         };
         let router = http::router(app.clone(), Some(issuers.clone()), &HttpSettings::default());
-        // Ends with the test's runtime.
+        // It ends with the test's runtime.
         let router = router.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, router).await });
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { url, app, issuers, clock, ours, theirs, http, _folder: folder }
     }
 
-    /// Serves the same organizations at another address, with `change` made.
+    /// Serves the same organizations at another address, after `change`.
     pub(crate) async fn serve_again(
         &mut self,
         change: impl FnOnce(App) -> App,
@@ -142,7 +142,7 @@ impl Api {
         tokio::spawn(async move { axum::serve(listener, router).await });
     }
 
-    /// Lets the clock run as the machine's does, until the test ends.
+    /// Lets the clock run in real time until the test ends.
     pub(crate) fn run_clock(&self) {
         const TICK: Duration = Duration::from_millis(50);
         let clock = self.clock.clone();
@@ -154,7 +154,7 @@ impl Api {
         });
     }
 
-    /// Sends a request as it is; `body` with the type JSON.
+    /// Sends a request unchanged; `body` has the content type JSON.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -174,14 +174,14 @@ impl Api {
         let text = response.text().await.unwrap();
         let mut body =
             if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
-        // It differs in each answer; `request_ids` has the tests of it.
+        // It differs in each answer; `request_ids` tests it.
         if let Some(refusal) = body.as_object_mut() {
             refusal.remove("request_id");
         }
         (status, body)
     }
 
-    /// As `token`, at `path` below our organization.
+    /// Sends with `token` to `path` below our organization.
     pub(crate) async fn call_as(
         &self,
         token: &str,
@@ -201,7 +201,7 @@ impl Api {
         self.call_as(&self.ours.admin, Method::POST, path, Some(&body)).await
     }
 
-    /// Without a body.
+    /// Sends without a body.
     pub(crate) async fn act(&self, path: &str) -> Answer {
         self.call_as(&self.ours.admin, Method::POST, path, None).await
     }
@@ -214,14 +214,14 @@ impl Api {
         self.call_as(&self.ours.admin, Method::DELETE, path, None).await
     }
 
-    /// Makes something that must succeed.
+    /// Creates an object, which must succeed.
     pub(crate) async fn make(&self, path: &str, body: Value) -> Value {
         let (status, answer) = self.post(path, body).await;
         assert_eq!(status, 201, "{path}: {answer}");
         answer
     }
 
-    /// A project, a type, a runner and a rule for all: what an environment needs.
+    /// A project, a type, a runner and a rule for everything: the prerequisites of an environment.
     pub(crate) async fn furnish(&self) {
         self.make("/projects", json!({ "id": "shop" })).await;
         self.make("/env-types", json!({ "id": "dev" })).await;
@@ -229,7 +229,7 @@ impl Api {
         self.make("/runner-rules", json!({ "runner_id": "shared" })).await;
     }
 
-    /// What the audit list says, newest first: `action subject`.
+    /// The audit list, newest first: `action subject`.
     pub(crate) async fn audit(&self) -> Vec<String> {
         let (status, page) = self.get("/audit-records?per_page=100").await;
         assert_eq!(status, 200, "{page}");
@@ -247,7 +247,7 @@ pub(crate) fn local_runner(id: &str) -> Value {
     })
 }
 
-/// `value` with everything that differs from run to run replaced.
+/// `value` with every part replaced that differs between runs.
 pub(crate) fn settled(value: &Value) -> String {
     fn walk(value: &mut Value) {
         match value {

@@ -1,4 +1,4 @@
-//! Jobs that an agent goes on with in a new session: all of them, however many, and no others.
+//! Jobs that a new session of an agent adopts: all of its jobs, however many, and no others.
 
 use crate::agent_world::{far, far_away, job, open, opening, order, say, token};
 use crate::harness::Api;
@@ -10,8 +10,7 @@ use std::iter::repeat_n;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Writes jobs as the agent would have left them that took them: as many as there are targets, and as `like` is
-/// otherwise.
+/// Writes jobs as the agent that took them would have left them: one for each target, and otherwise equal to `like`.
 async fn hold(
     api: &Api,
     like: &Value,
@@ -55,7 +54,7 @@ async fn an_agent_goes_on_with_more_jobs_than_one_answer_tells_of() {
         let work = say(&api, &token, "berlin/sessions/2/poll", body).await.1;
         jobs(&work["held"])
     };
-    // It is not recorded which of so many the opening told, so polls tell of all.
+    // With so many jobs, it is not recorded which ones the session start described, so polls describe all.
     for keys in [&keys[..100], &keys[100..]] {
         assert_eq!(poll().await, keys);
         api.clock.advance(Duration::from_secs(3));
@@ -101,7 +100,7 @@ async fn an_agent_that_begins_anew_goes_on_with_what_it_took_for_a_runner_that_n
         assert_eq!(jobs(&opened["held"]), keys, "{opened}");
     }
     let opened = say(&api, &token, "boston/sessions", opening("c")).await.1;
-    assert_eq!(opened["held"], Value::Null, "whoever has it lives");
+    assert_eq!(opened["held"], Value::Null, "its holder is alive");
     assert_eq!(job(&api, &keys[0]).await.unwrap().taken.unwrap().session, 1);
     let poll = json!({ "running": 1, "wait_seconds": 0 });
     let work = say(&api, &token, "berlin/sessions/2/poll", poll).await.1;
@@ -137,7 +136,7 @@ async fn an_agent_clears_away_what_it_took_before_it_went_over_to_another_runner
 }
 
 #[tokio::test]
-async fn what_another_agent_left_since_an_opening_that_is_said_again_is_told_with_a_poll() {
+async fn jobs_that_another_agent_left_before_a_repeated_session_start_come_with_a_poll() {
     let api = far_away().await;
     let token = token(&api, json!({})).await;
     open(&api, &token, "berlin", "a").await;
@@ -149,5 +148,5 @@ async fn what_another_agent_left_since_an_opening_that_is_said_again_is_told_wit
     assert_eq!(again["session"], json!(1));
     let poll = json!({ "running": 0, "wait_seconds": 0 });
     let work = say(&api, &token, "boston/sessions/1/poll", poll).await.1;
-    assert_eq!(jobs(&work["held"]), keys, "nobody may have heard that answer: {work}");
+    assert_eq!(jobs(&work["held"]), keys, "that answer may have been lost: {work}");
 }

@@ -69,7 +69,7 @@ async fn a_project_is_deleted_with_its_rules_only_when_that_is_said() {
     assert_eq!(
         message(&refused),
         format!(
-            "project `shop` is used by runner rule `{rule}` (project `shop`); delete those first, or say `deleteRules=true`"
+            "project `shop` is used by runner rule `{rule}` (project `shop`); delete those first, or set `deleteRules=true`"
         )
     );
     assert_eq!(refused.1["details"]["runner_rules"], json!([rule]));
@@ -163,7 +163,9 @@ async fn a_second_rule_for_the_same_scope_is_refused_and_the_first_is_named() {
     assert_eq!(same.0, 409);
     assert_eq!(
         message(&same),
-        format!("rule `{first}` says the same already: runner `shared` for every environment")
+        format!(
+            "rule `{first}` has this scope and runner already: runner `shared` for every environment"
+        )
     );
     let other = api.post("/runner-rules", json!({ "runner_id": "second" })).await;
     assert_eq!(other.0, 409);

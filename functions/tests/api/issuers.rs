@@ -1,4 +1,4 @@
-//! The issuers' documents, where the API serves them (a laptop) and where a function of its own does (AWS).
+//! The issuers' documents, served by the API (on a laptop) and by a separate function (on AWS).
 
 use crate::harness::Api;
 use axum::Router;
@@ -13,7 +13,7 @@ const DOCUMENTS: [&str; 4] = [
     "/jobs/.well-known/jwks",
 ];
 
-/// Serves it until the test ends.
+/// Serves the router until the test ends.
 async fn served(router: Router) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! A job without a launcher and a runner: the test writes the attempt as the one does, and speaks
-//! over HTTP as the other does.
+//! A job without a launcher and a runner: the test writes the attempt as the launcher does, and sends the runner's HTTP
+//! requests.
 
 use crate::harness::{Answer, Api};
 use base64::Engine as _;
@@ -20,7 +20,7 @@ use reqwest::{Method, RequestBuilder};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
-/// The text of a module.
+/// A module's code.
 pub(crate) const CODE: &str = "output \"x\" { value = 1 }";
 
 /// An API with the environment `main` of the project `shop`.
@@ -54,8 +54,8 @@ pub(crate) async fn environment(api: &Api) -> Environment {
     api.app.table.environment(api.ours.uuid, &project, &env).await.unwrap().unwrap()
 }
 
-/// Writes the next attempt with the environment's turn, as the launcher does before it starts the
-/// job, and returns the claim code.
+/// Writes the next attempt with the environment's turn, as the launcher does before it starts the job. Returns the
+/// claim code.
 pub(crate) async fn launch(api: &Api, id: &str) -> String {
     let (app, org) = (&api.app, api.ours.uuid);
     let mut deployment = stored(api, id).await;
@@ -87,7 +87,7 @@ pub(crate) async fn launch(api: &Api, id: &str) -> String {
     code
 }
 
-/// Ends the open attempt as the launcher does when the platform took the job's machine.
+/// Ends the open attempt as the launcher does when the platform removed the job's machine.
 pub(crate) async fn lose(api: &Api, id: &str) {
     let mut deployment = stored(api, id).await;
     let number = deployment.open_attempt().unwrap().number;
@@ -109,7 +109,7 @@ pub(crate) async fn claim(api: &Api, id: &str, number: u32, code: &str, claimant
     api.call_as(code, Method::POST, &path, Some(&json!({ "claimant": claimant }))).await
 }
 
-/// What a runner that has claimed an attempt holds.
+/// A runner that has claimed an attempt.
 pub(crate) struct Job {
     pub(crate) id: String,
     pub(crate) number: u32,
@@ -131,7 +131,7 @@ impl Job {
         Self { id, number, token: claimed["token"].as_str().unwrap().to_owned() }
     }
 
-    /// Its identity, typed.
+    /// Its identity, as a type.
     pub(crate) fn deployment(&self) -> DeploymentId {
         self.id.parse().unwrap()
     }
@@ -165,20 +165,20 @@ pub(crate) struct Raw {
     pub(crate) body: Vec<u8>,
 }
 
-/// A request of `token` below our organization, for what the harness does not send.
+/// Sends a request with `token` below our organization, for methods that the harness does not offer.
 pub(crate) fn request(api: &Api, token: &str, method: Method, path: &str) -> RequestBuilder {
     let url = format!("{}/orgs/{}{path}", api.url, api.ours.id);
     api.http.request(method, url).bearer_auth(token)
 }
 
-/// Sends a request and takes the answer as it comes.
+/// Sends a request and returns the raw answer.
 pub(crate) async fn raw(request: RequestBuilder) -> Raw {
     let response = request.send().await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     Raw { status, headers, body: response.bytes().await.unwrap().to_vec() }
 }
 
-/// All that a deployment may change, to prove that nothing was.
+/// Everything that a deployment may change, to prove that nothing changed.
 pub(crate) async fn everything(api: &Api) -> (Vec<String>, Value, Environment) {
     (api.audit().await, api.get("/deployments?per_page=100").await.1, environment(api).await)
 }

@@ -1,4 +1,4 @@
-//! The tokens with which a job proves to clouds who it is.
+//! The tokens by which a job authenticates to clouds.
 
 use crate::harness::{Answer, Api, message};
 use crate::job::{Job, claim, deploy, launch, order, stored};
@@ -35,8 +35,8 @@ impl Job {
     }
 }
 
-/// What a token says, if a published key of the issuer for jobs has signed it.
-/// That of runners never does: their keys are other ones.
+/// The claims of a token, if a published key of the issuer for jobs has signed it. Tokens for runners fail this check,
+/// because their keys are different.
 async fn verified(api: &Api, token: &str) -> Value {
     let (signed, signature) = token.rsplit_once('.').unwrap();
     let part = |n: usize| URL_SAFE_NO_PAD.decode(token.split('.').nth(n).unwrap()).unwrap();
@@ -80,7 +80,7 @@ async fn a_token_says_where_the_job_deploys_to_and_how_far_it_is() {
         assert_eq!(verified(&api, answer["token"].as_str().unwrap()).await["aud"], audience);
     }
 
-    // Whoever asks at half of its life has a new one.
+    // A request at half of its lifetime gets a new token.
     assert_eq!(job.token(&api, "sts.amazonaws.com", "plan").await.1, answer, "one is remembered");
     api.clock.advance(Duration::from_mins(5));
     let (_, later) = job.token(&api, "sts.amazonaws.com", "plan").await;
@@ -104,7 +104,7 @@ async fn a_token_of_an_apply_is_for_an_apply_that_is_recorded() {
     assert_eq!((status, &says["phase"]), (200, &json!("apply")));
     assert!(says["sub"].as_str().unwrap().ends_with(":env:main:phase:apply"), "{says}");
 
-    // One that only plans has none, whatever it reports.
+    // A deployment that only plans gets no token, whatever phase it reports.
     let api = with_identity().await;
     let mut only = order();
     only["plan_only"] = json!(true);
@@ -120,7 +120,7 @@ async fn a_token_of_an_apply_is_for_an_apply_that_is_recorded() {
 }
 
 #[tokio::test]
-async fn nobody_else_has_one_and_none_is_for_another_audience() {
+async fn only_the_job_gets_a_token_and_none_is_for_another_audience() {
     let api = with_identity().await;
     let job = Job::start(&api).await;
     for audience in ["", "api://AzureADTokenExchange", "https://vault.example.com/", "x\ny"] {
@@ -137,7 +137,7 @@ async fn nobody_else_has_one_and_none_is_for_another_audience() {
     let elsewhere = Job { id: other, number: 1, token: job.token.clone() };
     assert_eq!(elsewhere.token(&api, "sts.amazonaws.com", "plan").await.0, 404);
 
-    // What the definition no longer names is over at once, and so is the end of the attempt.
+    // An audience that the definition no longer names is refused at once; the same holds after the end of the attempt.
     let configuration = json!({ "type": "local", "job": { "identity": null } });
     api.patch("/runners/shared", json!({ "runner_configuration": configuration })).await;
     assert_eq!(job.token(&api, "sts.amazonaws.com", "plan").await.0, 403);

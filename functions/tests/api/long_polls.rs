@@ -1,4 +1,4 @@
-//! Requests that wait: many of them cost the table little, and those of one caller leave room for others.
+//! Waiting requests: many of them cost the table little, and those of one caller leave room for others.
 
 use crate::harness::Api;
 use crate::job::{deploy, furnished};
@@ -9,7 +9,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Waits for the end of a deployment as a viewer; the status, and whether it took a second or more.
+/// Waits for the end of a deployment as a viewer. Returns the status, and whether it took a second or more.
 async fn waits(http: reqwest::Client, url: String, token: String) -> (u16, Duration) {
     let since = Instant::now();
     let answer = http.get(url).bearer_auth(token).send().await.unwrap();
@@ -22,7 +22,7 @@ fn wait_for(api: &Api, id: &str) -> impl Future<Output = (u16, Duration)> + Send
     waits(api.http.clone(), url, api.ours.viewer.clone())
 }
 
-/// As on a laptop, where each write is told by what it writes.
+/// As on a laptop, where each write is announced.
 async fn told_by_name(api: &mut Api, most_waits: usize) -> Meter {
     let meter = Meter::default();
     let change = |mut app: canyon_functions::App| {
@@ -147,7 +147,7 @@ async fn on_the_functions_one_callers_waits_leave_executions_for_everyone_else()
     assert_eq!((other.0, cancelled), (200, 202), "another caller waits as ever");
     assert!(waiting.join_all().await.iter().all(|(status, _)| *status == 200));
 
-    // A while later it may wait again.
+    // After some time it may wait again.
     api.clock.advance(Duration::from_secs(25));
     let id = deploy(&api).await;
     let mut waiting = JoinSet::new();

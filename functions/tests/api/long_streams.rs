@@ -13,7 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A part of a stream, and where it goes on.
+/// A part of a stream, and its next offset.
 async fn read(api: &Api, id: &str, stream: &str, offset: u64) -> (Vec<u8>, u64) {
     let path = format!("/deployments/{id}/logs?stream={stream}&offset={offset}");
     let answer = raw(request(api, &api.ours.viewer, Method::GET, &path)).await;
@@ -22,7 +22,7 @@ async fn read(api: &Api, id: &str, stream: &str, offset: u64) -> (Vec<u8>, u64) 
     (answer.body, next)
 }
 
-/// A stream of this job whose first piece is `begin` and that is kept for all but its last 4 bytes.
+/// A stream of this job whose first piece is `begin`, and which is full except for its last 4 bytes.
 async fn nearly_full(api: &Api, job: &Job, stream: Stream, begin: &[u8]) -> StreamRef {
     let of = StreamRef { org: api.ours.uuid, deployment: job.deployment(), stream };
     let last = MAX_STREAM - 100;
@@ -47,7 +47,7 @@ async fn of_a_report_sixteen_pieces_are_stored_and_the_answer_says_where_to_go_o
         assert_eq!((status, &answer["offsets"]["log"]), (200, &json!(end)), "{answer}");
         at = end;
     }
-    // A result is not sent again: it counts, whatever it brings.
+    // A result is not sent again: it counts, whatever pieces it has.
     let more: Vec<_> = (40..80_u64).map(|at| piece(at, b"x")).collect();
     assert_eq!(job.result(&api, json!({ "status": "success", "chunks": more })).await.0, 204);
     assert_eq!(read(&api, &job.id, "log", 0).await, (vec![b'x'; 56], 56));
@@ -126,7 +126,7 @@ async fn what_a_run_prints_beyond_the_largest_stream_is_dropped_and_the_stream_s
             let answer = job.report(&api, "apply", cut.clone()).await.1;
             assert_eq!(answer["offsets"][name], end + 17, "acknowledged: {answer}");
         }
-        // As a runner sends it again in smaller pieces when an answer was lost.
+        // A runner sends smaller pieces again when an answer was lost.
         let smaller = json!([of_stream(name, end, b"kept, an")]);
         let answer = job.report(&api, "apply", smaller).await.1;
         assert_eq!(answer["offsets"][name], end + 8, "{answer}");

@@ -1,6 +1,6 @@
-//! What each operation needs: the table of `docs/permissions.md`.
+//! The rights that each operation needs: the table of `docs/permissions.md`.
 
-/// What an operation needs.
+/// The right that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// No token.
@@ -11,20 +11,20 @@ pub(crate) enum Need {
     Whole(char),
     /// A role anywhere.
     Anywhere(char),
-    /// Something that may be read in the project.
+    /// A right to read something in the project.
     Seen,
     /// A role in the project.
     Project(char),
     /// A role in the environment.
     Environment(char),
-    /// A list of what the caller may read.
+    /// None: the list has only items that the caller may read.
     List,
 }
 pub(crate) use Need::{Anywhere, Environment, List, Nothing, Own, Project, Seen, Whole};
 
-/// That of an agent.
+/// The token of an agent.
 pub(crate) const AGENT: Need = Own("an agent");
-/// That of a job: a claim code, or what its runner or module got for it.
+/// The secret of a job: a claim code, or a token of its runner or module.
 pub(crate) const JOB: Need = Own("a job");
 
 /// Each operation of the API's document, by its id.

@@ -1,4 +1,4 @@
-//! Agents that ask to be adopted, of which some may be a stranger's.
+//! Agents that ask to be adopted, some of them unknown and hostile.
 
 use crate::agent_world::{Key, far, far_away, opening, order, say, token};
 use crate::harness::{Answer, Api};
@@ -6,10 +6,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The address of a stranger, as a proxy on this machine tells it.
+/// The address of an unknown caller, as a proxy on this machine reports it.
 const STRANGER: &str = "198.51.100.66";
 
-/// An agent with a key of its own asks from this address.
+/// An agent with its own key asks from this address.
 pub(crate) async fn ask(api: &Api, name: &str, key: &Key, from: &str) -> u16 {
     let mut body = opening("a");
     body["public_key"] = json!(key.pem());
@@ -32,7 +32,7 @@ async fn is_there(api: &Api, name: &str) -> bool {
     api.get(&format!("/agents/{name}")).await.0 == 200
 }
 
-/// The agents that wait.
+/// The pending agents.
 async fn pending(api: &Api) -> Vec<Value> {
     let page = api.get("/agents?state=pending&per_page=100").await.1;
     page["items"].as_array().unwrap().clone()
@@ -66,7 +66,7 @@ async fn a_flood_from_one_address_keeps_out_no_agent_of_another_address_or_organ
     let api = far_away().await;
     let neighbour = Key::new();
     assert_eq!(ask(&api, "neighbour", &neighbour, "192.0.2.1").await, 202);
-    // At more than one a second, for minutes.
+    // More than one each second, for minutes.
     let mut number = 0;
     for round in 0..100 {
         floods(&api, STRANGER, number..number + 6).await;

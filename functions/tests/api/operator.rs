@@ -1,4 +1,4 @@
-//! The operator of an installation, whose token is a setting: makes organizations, and sees into none.
+//! The operator of an installation, whose token is a setting: it creates organizations, and reads none.
 
 use crate::harness::{Api, OPERATOR};
 use canyon_identity::bearer;
@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 
 #[tokio::test]
-async fn the_operator_makes_an_organization_whose_admin_is_somebody_else() {
+async fn the_operator_creates_an_organization_and_is_not_its_admin() {
     let api = Api::start().await;
     let (status, made) = api.send(Method::POST, "/orgs", Some(OPERATOR), None).await;
     assert_eq!(status, 201, "{made}");
@@ -40,7 +40,7 @@ async fn the_operator_reaches_nothing_of_any_organization() {
                 let Ok(method) = method.to_uppercase().parse::<Method>() else { continue };
                 let body = (method != Method::GET).then(|| b"{}".to_vec());
                 let refused = api.send(method.clone(), &path, Some(OPERATOR), body).await;
-                // Routes of runners take no API token at all, and to sign in takes a form.
+                // Routes of runners accept no API token, and the sign-in needs a form.
                 let form = refused.0 == 415 && path.ends_with("/oauth/token");
                 let is_refused = form || matches!(refused.0, 401 | 404 | 405);
                 assert!(is_refused, "{method} {path}: {refused:?}");

@@ -1,4 +1,4 @@
-//! Lists come in pages, and a cursor is good for its own list only.
+//! Lists have pages, and a cursor is valid only for its own list.
 
 use crate::agent_world::Key;
 use crate::harness::{Api, local_runner};
@@ -65,7 +65,7 @@ async fn a_cursor_of_another_list_is_refused() {
     }
 }
 
-/// The lists with filters, and values of these that more than one thing has.
+/// The lists with filters, and filter values that several objects have.
 const FILTERED: [(&str, &[&str]); 6] = [
     ("/agents", &["state=pending"]),
     ("/runners", &["byRunnerType=local"]),
@@ -75,7 +75,7 @@ const FILTERED: [(&str, &[&str]); 6] = [
     ("/deployments", &["project_id=shop", "project_id=shop&env_id=main"]),
 ];
 
-/// The filters of each list that the document has.
+/// The filters of each list in the OpenAPI document.
 fn documented_filters() -> BTreeSet<String> {
     let document = serde_json::to_value(canyon_functions::http::document()).unwrap();
     let mut found = BTreeSet::new();

@@ -1,8 +1,8 @@
-//! Every route by role and scope: what each caller may do at each thing, cell by cell.
+//! Every route by role and scope: the rights of each caller for each object, cell by cell.
 //!
-//! [`NEEDS`] says what each operation of the document needs, and `docs/permissions.md` is made from it. What the
-//! callers have is written out by hand in [`CALLERS`], so that the code under test is not asked for what is expected
-//! of it.
+//! [`NEEDS`] contains the right that each operation of the document needs, and `docs/permissions.md` is generated
+//! from it. The rights of the callers are written by hand in [`CALLERS`], so that the expectations do not come from
+//! the code under test.
 
 use crate::harness::{Answer, Api};
 use crate::job::CODE;
@@ -45,12 +45,12 @@ const CALLERS: [(&str, &str, &[&str], &str); 12] = [
     ),
 ];
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Allowed,
     Denied,
-    /// As if the thing were not there.
+    /// The answer is the same as for a missing object.
     Hidden,
 }
 
@@ -59,7 +59,7 @@ fn outcome((status, body): &Answer) -> Outcome {
     let field = &body["details"]["fields"][0];
     let is_missing = |text: &str| text.starts_with("there is no ");
     match status {
-        // A token of another kind is no token there.
+        // A token of another kind is refused there.
         401 | 403 => Outcome::Denied,
         404 if is_missing(message) => Outcome::Hidden,
         409 if is_missing(field["reason"].as_str().unwrap_or_default()) => Outcome::Hidden,
@@ -71,7 +71,7 @@ fn rank(role: char) -> usize {
     "-sVDA".find(role).unwrap()
 }
 
-/// What is expected of a caller that has `role` where `needed` is needed.
+/// The expected result for a caller with `role` where `needed` is required.
 fn expected(needed: char, role: char) -> Outcome {
     match role {
         _ if rank(role) >= rank(needed) => Outcome::Allowed,
@@ -105,7 +105,7 @@ fn need_of(id: &str) -> Need {
     found.unwrap_or_else(|| panic!("`{id}` is not in the table of permissions")).1
 }
 
-/// An installation with the three environments, each with a deployment that waits and one that was cancelled.
+/// An installation with the three environments, each with a waiting deployment and a cancelled one.
 struct World {
     api: Api,
     /// The cancelled deployments, as [`PLACES`].
@@ -144,7 +144,7 @@ impl World {
         Self { api, ended, secrets }
     }
 
-    /// Asks for an operation at a place.
+    /// Requests an operation at a place.
     async fn ask(&self, secret: &str, operation: &Operation, place: usize) -> Answer {
         let (project, env, env_type) = PLACES[place];
         let mut path = operation.path.replace("{orgId}", &self.api.ours.id);
@@ -182,7 +182,7 @@ impl World {
 /// The SHA-256 of `archive`.
 const DIGEST: &str = "0eb3e36bfb24dcd9bb1d1bece1531216b59539a8fde17ee80224af0653c92aa3";
 
-/// An id that nothing has.
+/// An id that no object has.
 fn filled(segment: &str) -> &str {
     match segment {
         "{ruleId}" | "{tokenId}" | "{checkId}" => "01234567-89ab-4def-8123-456789abcdef",
@@ -197,7 +197,7 @@ fn order(project: &str, env: &str) -> Value {
     json!({ "project_id": project, "env_id": env, "mode": "deploy", "module": module })
 }
 
-/// `deployer project_id=shop env_type_id=dev` as the API takes it.
+/// `deployer project_id=shop env_type_id=dev` in the form of the API.
 fn scoped_role(text: &str) -> Value {
     let (role, parts) = text.split_once(' ').unwrap();
     let parts = parts.split(' ').map(|part| part.split_once('=').unwrap());
@@ -205,13 +205,13 @@ fn scoped_role(text: &str) -> Value {
     json!(members)
 }
 
-/// What may become of a request of a caller with these roles, as in [`CALLERS`].
+/// The possible results for a caller with these roles, as in [`CALLERS`].
 fn wanted(operation: &str, need: Need, roles: &[char], place: usize) -> Vec<Outcome> {
     let highest = *roles.iter().max_by_key(|role| rank(**role)).unwrap();
     let of_project = roles[if PLACES[place].0 == "bank" { 2 } else { 1 }];
     let of_environment = roles[3 + place];
     match (need, operation) {
-        // What is looked for is not there: to be told so is to be let in.
+        // The object does not exist: an answer that says so means that access was granted.
         (Whole(needed), _) if rank(roles[0]) >= rank(needed) => {
             vec![Outcome::Allowed, Outcome::Hidden]
         }
@@ -221,7 +221,7 @@ fn wanted(operation: &str, need: Need, roles: &[char], place: usize) -> Vec<Outc
         (Whole(_) | Anywhere(_) | Own(_), _) => vec![Outcome::Denied],
         (List | Nothing, _) => vec![Outcome::Allowed],
         (Seen, _) => vec![expected('s', of_project)],
-        // A name is no secret to one who gives it.
+        // A caller that sends a name knows it already.
         (Project(needed), "createProject") if rank(of_project) < rank(needed) => {
             vec![Outcome::Denied]
         }
@@ -239,7 +239,7 @@ async fn every_caller_may_do_at_each_thing_what_the_table_says_and_no_more() {
     let (mut cells, mut wrong) = (0, Vec::new());
     for operation in operations() {
         let need = need_of(&operation.id);
-        // The token of a job, or none, is no role of a caller.
+        // The token of a job, or no token, is no role of a caller.
         if matches!(need, Nothing) || need == JOB {
             continue;
         }
@@ -249,7 +249,7 @@ async fn every_caller_may_do_at_each_thing_what_the_table_says_and_no_more() {
             for ((name, _, scoped, has), secret) in CALLERS.iter().zip(&world.secrets) {
                 let mut roles: Vec<char> = has.chars().collect();
                 if operation.id == "createEnvironment" {
-                    // Who rules an environment of that name does not choose its type.
+                    // A role for an environment of that name does not include the choice of its type.
                     let of_a_name = scoped.iter().any(|role| role.contains("env_id"));
                     roles.truncate(if of_a_name { 3 } else { roles.len() });
                     roles.resize(6, '-');

@@ -1,4 +1,4 @@
-//! The published protocol of remote runners: the life of a job by it, what is refused, and what may be lost.
+//! The published protocol of remote runners: the life of a job, refusals, and lost messages.
 
 use crate::agent_world::{self, Key, claims, far, job};
 use crate::harness::{Answer, Api, message};
@@ -40,14 +40,14 @@ async fn change(api: &Api, key: &Value, change: impl Fn(&mut AgentJob)) {
     api.app.table.save_agent_job(api.ours.uuid, &found, api.clock.now()).await.unwrap();
 }
 
-/// What the launcher writes for such a runner. The claim code, and how the job is called.
+/// Writes what the launcher writes for such a runner. Returns the claim code and the key of the job.
 async fn order(api: &Api) -> (String, Value) {
     let (code, key) = agent_world::order(api).await;
     render(api, &key).await;
     (code, key)
 }
 
-/// Writes the Job of an attempt for those who poll.
+/// Writes the Kubernetes Job of an attempt for pollers.
 async fn render(api: &Api, key: &Value) {
     let name = format!("canyon-{}", key["attempt"]);
     change(api, key, |job| {
@@ -61,7 +61,7 @@ async fn render(api: &Api, key: &Value) {
     .await;
 }
 
-/// Says with the token of a message that the job failed.
+/// Reports with the token of a message that the job failed.
 async fn says_failure(api: &Api, message: &Value, key: &Value) -> u16 {
     let id = key["deployment"].as_str().unwrap();
     let token = message["deployment_token"].as_str().unwrap();
@@ -70,7 +70,7 @@ async fn says_failure(api: &Api, message: &Value, key: &Value) -> u16 {
     results(api, token, id, &body).await.0
 }
 
-/// The launcher wants the job looked after. What whoever polls is told.
+/// The launcher requests a step for the job. Returns the message that the poller receives.
 async fn looked_for(api: &Api, key: &Key, job_key: &Value) -> Value {
     let now = api.clock.now();
     change(api, job_key, |job| assert!(job.look_after(now))).await;
@@ -99,7 +99,7 @@ async fn a_job_is_created_run_and_cleared_away() {
     assert_eq!(create["configuration"]["env"][0]["value"], code);
     assert_eq!(poll(&api, &key).await.0, 204, "it is handed out once");
 
-    // The runner in the job reports for itself.
+    // The runner in the job sends its own reports.
     let id = job_key["deployment"].as_str().unwrap();
     let (status, claimed) = claim(&api, id, 1, &code, "claimant-of-the-test").await;
     assert_eq!(status, 200);
@@ -135,13 +135,16 @@ async fn the_last_word_about_a_job_that_did_not_succeed_is_no_proof_that_it_is_g
     assert_eq!(says_failure(&api, &create, &job_key).await, 204);
     assert_eq!(job(&api, &job_key).await.unwrap(), left, "it may end still");
 
-    // Somebody meets its lock, long after its end.
+    // A later run finds its lock, long after its end.
     api.clock.advance(Duration::from_mins(4));
     let now = api.clock.now();
     let check = looked_for(&api, &key, &job_key).await;
     let expires = check["expires_at"].as_str().unwrap().parse().unwrap();
-    assert!(now <= expires && expires <= api.clock.now(), "nobody waits for its pod: {expires}");
-    assert!(job(&api, &job_key).await.is_some(), "nobody has said that it is gone");
+    assert!(
+        now <= expires && expires <= api.clock.now(),
+        "no start of its pod is awaited: {expires}"
+    );
+    assert!(job(&api, &job_key).await.is_some(), "no report says that it is gone");
     assert_eq!(says_failure(&api, &check, &job_key).await, 204);
     assert!(job(&api, &job_key).await.is_none(), "what has no record counts as gone");
     assert_eq!(poll(&api, &key).await.0, 204);
@@ -156,7 +159,7 @@ async fn that_a_job_is_not_there_proves_nothing_while_its_cancelled_pod_may_run(
     assert_eq!(claim(&api, id, 1, &code, "claimant-of-the-test").await.0, 200);
     api.clock.advance(Duration::from_secs(31));
     let check = looked_for(&api, &key, &job_key).await;
-    // Before one replica has looked, another deletes the Job.
+    // Before one replica has checked the Job, another one deletes it.
     change(&api, &job_key, |job| assert!(job.want(Wish::Stop))).await;
     assert_eq!(poll(&api, &key).await.1["action"], "cancel-job");
     assert_eq!(says_failure(&api, &check, &job_key).await, 204, "it need not come again");
@@ -185,9 +188,9 @@ async fn a_late_word_about_an_attempt_that_was_lost_changes_nothing_of_the_next(
     assert_eq!((&new["action"], &new["job_id"]), (&json!("create-job"), &json!("canyon-2")));
     let state = async || (job(&api, &second).await.unwrap(), stored(&api, id).await);
     let before = state().await;
-    // The record of its job is there until that is cleared away.
+    // The record of its job exists until the job is removed.
     for _ in 0..2 {
-        assert_eq!(says_failure(&api, &old, &first).await, 204, "nobody need come again");
+        assert_eq!(says_failure(&api, &old, &first).await, 204, "no repetition is needed");
         assert_eq!(state().await, before);
     }
     change(&api, &first, |job| assert!(job.want(Wish::Forget))).await;
@@ -209,7 +212,7 @@ async fn a_late_word_about_an_attempt_that_was_lost_changes_nothing_of_the_next(
 async fn a_job_whose_creation_was_lost_is_looked_for_and_believed_to_be_missing() {
     let (api, key) = keyed().await;
     let (code, job_key) = order(&api).await;
-    // This answer never arrives.
+    // The network loses this answer.
     assert_eq!(poll(&api, &key).await.1["action"], "create-job");
     api.clock.advance(Duration::from_secs(31));
     let check = looked_for(&api, &key, &job_key).await;
@@ -249,7 +252,7 @@ async fn a_job_that_ran_and_has_no_pod_any_more_is_stuck_at_once() {
 }
 
 #[tokio::test]
-async fn a_cancel_reaches_whoever_polls_while_it_waits_and_before_anything_else() {
+async fn a_cancel_reaches_a_waiting_poller_before_anything_else() {
     let (api, key) = keyed().await;
     let (_, job_key) = order(&api).await;
     poll(&api, &key).await;
@@ -292,7 +295,7 @@ async fn a_job_that_cannot_be_rendered_ends_saying_why() {
 }
 
 #[tokio::test]
-async fn who_shows_no_good_token_is_told_why_and_nothing_else() {
+async fn a_caller_without_a_valid_token_gets_the_reason_and_nothing_else() {
     let (api, key) = keyed().await;
     let (good, header) = (claims(&api, "far"), key.header());
     let changed = |base: &Value, name: &str, value: Value| {
@@ -326,7 +329,7 @@ async fn who_shows_no_good_token_is_told_why_and_nothing_else() {
         assert_eq!(answer.0, 401, "{reason}: {}", answer.1);
         assert!(message(&answer).contains(reason), "{reason}: {}", answer.1);
     }
-    for path in [PATH.replace("far", "nobody"), PATH.replace("far", "near")] {
+    for path in [PATH.replace("far", "no-such-runner"), PATH.replace("far", "near")] {
         let answer = api.call_as(&key.token(&api, "far"), Method::POST, &path, None).await;
         assert!(answer.0 == 401 && message(&answer).contains("if there is one"), "{}", answer.1);
     }
@@ -336,7 +339,7 @@ async fn who_shows_no_good_token_is_told_why_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn whoever_watches_a_job_may_say_that_it_failed_and_nothing_more() {
+async fn the_watcher_of_a_job_may_report_only_that_it_failed() {
     let (api, key) = keyed().await;
     let (_, job_key) = order(&api).await;
     let create = poll(&api, &key).await.1;
@@ -369,7 +372,7 @@ async fn elsewhere(api: &Api) -> String {
 }
 
 #[tokio::test]
-async fn an_agent_and_whoever_polls_do_not_take_each_others_name() {
+async fn an_agent_and_a_poller_do_not_take_each_others_name() {
     let (api, key) = keyed().await;
     let mut body = agent_world::opening("a");
     body["public_key"] = json!(key.pem());

@@ -1,4 +1,4 @@
-//! What is kept of a run's own account of itself: where it ended, why it was stopped, every digit.
+//! The stored parts of a run's reports: its last phase, the reason of a stop, and all digits of numbers.
 
 use crate::harness::Api;
 use crate::job::{Job, furnished, launch, raw, request, stored};
@@ -11,7 +11,7 @@ use canyon_store::outcome::Saved;
 use reqwest::Method;
 use serde_json::json;
 
-/// The open attempt is stopped for `reason`, as the launcher writes it.
+/// Stops the open attempt for `reason`, as the launcher does.
 async fn stop(api: &Api, id: &str, reason: StopReason) {
     let mut deployment = stored(api, id).await;
     let asked_at = api.clock.now();
@@ -55,7 +55,7 @@ async fn a_service_that_does_not_answer_is_tried_again_unless_an_apply_had_begun
 }
 
 #[tokio::test]
-async fn a_run_that_is_stopped_hears_why_as_its_deployment_says_it_afterwards() {
+async fn a_stopped_run_receives_the_reason_that_its_deployment_reports_afterwards() {
     let api = furnished().await;
     for (reason, class, words) in [
         (StopReason::RunDeadline, "timeout", "`timeouts.run_seconds`"),
@@ -81,7 +81,7 @@ async fn a_run_that_is_stopped_hears_why_as_its_deployment_says_it_afterwards() 
     }
 }
 
-/// Of a state that could not be read, the number of resources is unknown.
+/// For a state that could not be read, the number of resources is unknown.
 #[tokio::test]
 async fn what_a_run_does_not_know_is_not_shown_as_nothing() {
     let api = furnished().await;
@@ -105,7 +105,7 @@ async fn numbers_keep_every_digit_from_the_request_to_the_runner_and_back() {
     const NUMBERS: &str = "[9007199254740993,18446744073709551617,1e400,\
                            0.1000000000000000055511151231257827021181583404541015625]";
     let api = furnished().await;
-    // As text: a `Value` would not keep them.
+    // Compared as text, because a `Value` would lose digits.
     let send = async |token: &str, path: &str, body: String| {
         let request = request(&api, token, Method::POST, path);
         raw(request.header("content-type", "application/json").body(body)).await

@@ -1,4 +1,4 @@
-//! Each request has one id: in the answer, in the body of a refusal, in each line of the log.
+//! Each request has one id: in the answer, in the body of a refusal, and in each line of the log.
 
 use crate::agent_world::{Key, far_away, open, opening, order, say, token};
 use crate::harness::Api;
@@ -28,14 +28,14 @@ async fn an_answer_names_its_request_and_a_refusal_does_so_in_its_body_too() {
     let (status, second, told) = ask("/projects/none", None).await;
     assert_eq!((status, told.as_ref()), (404, Some(&second)));
     assert_ne!(first, second);
-    // What its caller calls it is kept, if it may stand in a log.
+    // The caller's own id is kept, if it is safe in a log.
     let (_, brought, told) = ask("/projects/none", Some("JKJaXmPLvHcESHA=")).await;
     assert_eq!((brought.as_str(), told), ("JKJaXmPLvHcESHA=", Some(brought.clone())));
     for bad in ["", "a b", "a\"b", "<b>", &"a".repeat(129)] {
         let (_, id, _) = ask("/projects/none", Some(bad)).await;
         assert!(id.parse::<uuid::Uuid>().is_ok(), "{id}");
     }
-    // A path that leads nowhere, and a method that it does not take.
+    // An unknown path, and an unsupported method.
     for (method, path, expected) in
         [(Method::GET, "/no/such/path", 404), (Method::PATCH, "/projects", 405)]
     {
@@ -93,14 +93,14 @@ async fn a_change_that_a_network_repeats_late_undoes_no_later_one() {
     }
     let found = api.get("/projects/shop/envs/main").await.1;
     assert_eq!(found["deletion_protection"], none);
-    // What does the same however often it comes: its second answer is as good as its first.
+    // Idempotent requests: the second answer equals the first.
     let (bytes, digest) = (b"archive".to_vec(), hex::encode(Sha256::digest(b"archive")));
     for _ in 0..2 {
         let path = format!("/archives/{digest}");
         let upload = request(&api, &admin, Method::PUT, &path).header(ASK, "upload");
         assert_eq!(raw(upload.body(bytes.clone())).await.status, 204);
     }
-    // A word is its caller's own, and what only reads may come again.
+    // A nonce belongs to its caller, and a request that only reads may be repeated.
     let other = api.ours.deployer.clone();
     assert_eq!(change(&other, "first", Value::Null).await.0, 403);
     for _ in 0..2 {
@@ -128,7 +128,7 @@ async fn the_log_has_one_line_for_a_request_with_its_route_and_nothing_that_may_
     assert_eq!(span["path"], "/orgs/{orgId}/projects/{projectId}");
     assert_eq!(span["organization"], "our-org");
 
-    // A caller that shows no good token belongs to nobody, whatever the path says.
+    // A caller without a valid token belongs to no organization, whatever the path says.
     let call = request(&api, "cya_no-good-token", Method::GET, "/projects");
     assert_eq!(raw(call.header("x-request-id", "not-known")).await.status, 401);
     let lines = log.lines_about("not-known");
@@ -143,8 +143,8 @@ async fn the_log_has_one_line_for_a_request_with_its_route_and_nothing_that_may_
     }
 }
 
-/// An agent takes a job, another one shows itself with a key, and somebody is refused who would sign in: of all that
-/// goes over the line then, this is secret.
+/// An agent takes a job, another one shows its key, and a sign-in is refused. These parts of the requests and answers
+/// are secret.
 async fn said_by_and_to_agents() -> Vec<String> {
     let api = far_away().await;
     let own = token(&api, json!({})).await;
@@ -174,7 +174,7 @@ async fn said_by_and_to_agents() -> Vec<String> {
     ];
     let url = format!("{}/orgs/our-org/oauth/token", api.url);
     assert_eq!(api.http.post(url).form(&form).send().await.unwrap().status(), 400);
-    // What is signed tells nothing without its signature.
+    // The signed text reveals nothing without its signature.
     let signature = |token: &str| token.rsplit('.').next().unwrap().to_owned();
     vec![own, claim_code, signature(&signed), signature(&shown)]
 }
@@ -183,8 +183,8 @@ async fn said_by_and_to_agents() -> Vec<String> {
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Of all tests that run beside this one too: a subscriber for one thread alone may not see what
-    /// other threads come to first.
+    /// The log of all concurrent tests: a subscriber for a single thread may miss callsites that other threads register
+    /// first.
     fn of_this_process() -> Self {
         let log = Self::default();
         let writer = log.clone();
@@ -196,7 +196,7 @@ impl Log {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// Lines of ours within the request.
+    /// The lines of our requests.
     fn lines_about(&self, id: &str) -> Vec<Value> {
         let lines = self.text();
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

@@ -1,4 +1,4 @@
-//! Checks of runners are asked for, followed and answered; what to configure is told.
+//! Checks of runners: requested, followed and answered; and the trust configuration.
 
 use crate::agent_world::far;
 use crate::harness::Api;
@@ -32,7 +32,7 @@ async fn a_check_is_asked_for_once_and_followed_to_its_end() {
     assert_eq!(again["id"], asked["id"], "one check at a time");
     assert!(api.audit().await.contains(&"runner.check runners/fargate".to_owned()));
 
-    // What a launcher does.
+    // As a launcher does.
     let id = "fargate".parse().unwrap();
     let mut check = api.app.table.runner_check(api.ours.uuid, &id).await.unwrap().unwrap();
     assert!(check.begin(api.app.clock.now()));

@@ -51,7 +51,7 @@ async fn a_profile_that_no_runner_could_take_is_refused_field_by_field() {
     let body = json!({ "id": "small", "job": { "memory_limit": 1 } });
     let said = faults(&api.post("/runner-profiles", body).await).join("\n");
     assert!(said.contains("job.memory_limit"), "{said}");
-    // A change is judged as a whole, and nothing of a faulty one is kept.
+    // A change is validated as a whole, and no part of a faulty one is stored.
     let made = api.make("/runner-profiles", json!({ "id": "small", "job": {} })).await;
     let change = json!({ "description": "x", "job": { "nope": 1 } });
     assert_eq!(api.patch("/runner-profiles/small", change).await.0, 400);
@@ -59,7 +59,7 @@ async fn a_profile_that_no_runner_could_take_is_refused_field_by_field() {
 }
 
 #[tokio::test]
-async fn only_admins_make_profiles_and_nobody_reads_those_of_others() {
+async fn only_admins_create_profiles_and_no_organization_reads_those_of_others() {
     let api = Api::start().await;
     let body = json!({ "id": "small", "job": {} });
     let paths = [(Method::POST, "/runner-profiles"), (Method::DELETE, "/runner-profiles/small")];

@@ -1,4 +1,4 @@
-//! A runner that several requests let grow is bounded, as each request is.
+//! The size of a runner that several requests enlarge has the same limit as one request.
 
 use crate::harness::{Answer, Api, faults, local_runner, message};
 use crate::runners::kubernetes;
@@ -11,7 +11,7 @@ use canyon_store::item_size::MAX_ITEM;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A job of a Kubernetes runner with an annotation of so many bytes.
+/// The job of a Kubernetes runner with an annotation of so many bytes.
 fn job(bytes: usize) -> Value {
     json!({
         "namespace": "canyon", "service_account": "canyon",
@@ -43,7 +43,7 @@ async fn a_definition_that_changes_let_grow_too_large_is_refused_with_its_larges
     assert_refused(&refused, NOTE);
     assert!(message(&refused).contains("has 90002 bytes"), "{}", refused.1);
     assert_refused(&api.patch("/runners/my-cluster", patch("job", &job(140_000))).await, NOTE);
-    // Numbers that are short in the request and long where they are stored.
+    // Numbers that are short in the request and long in the table.
     let many = vec![1e15; 40_000];
     let body = patch(
         "job",

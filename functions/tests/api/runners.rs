@@ -159,7 +159,7 @@ async fn a_secret_is_sealed_never_shown_and_kept_until_it_is_replaced() {
     assert_eq!(api.patch("/runners/my-cluster", patch).await.0, 200);
     assert_eq!(opened().await, json!({ PATH: "new-secret-token" }), "it is replaced");
 
-    // Whoever moves the cluster's address must know the secret that is sent there.
+    // A caller that changes the cluster's address must give the secret again that is sent there.
     cluster["cluster_data"]["server"] = json!("https://elsewhere.example:6443");
     cluster["auth"] = json!({});
     let patch = json!({ "runner_configuration": { "type": "kubernetes", "cluster": cluster } });
@@ -188,7 +188,7 @@ async fn a_canyon_without_a_machine_of_its_own_refuses_local_runners() {
     let api = Api::start_with(false).await;
     let refused = api.post("/runners", local_runner("mine")).await;
     assert_eq!((refused.0, faults(&refused)), (400, vec!["runner_configuration.type"]));
-    // Nor does one that agents launch become its own.
+    // A runner whose jobs agents launch cannot become a local one either.
     let mut runner = local_runner("far");
     runner["runner_configuration"]["agents"] = json!({ "ids": ["a"] });
     api.make("/runners", runner).await;
@@ -299,7 +299,7 @@ async fn what_cannot_work_is_stored_with_warnings_until_it_is_changed() {
     let (_, trust) = api.get("/runners/my-cluster/trust").await;
     assert!(trust.to_string().contains(SERVER), "{trust}");
 
-    // What is wrong elsewhere does not stand in the way of another change.
+    // A fault elsewhere does not block another change.
     let (status, changed) = api.patch("/runners/my-cluster", json!({ "description": "x" })).await;
     assert_eq!((status, paths(&changed)), (200, vec![SERVER.to_owned(), TOKEN.to_owned()]));
 
@@ -309,7 +309,7 @@ async fn what_cannot_work_is_stored_with_warnings_until_it_is_changed() {
     assert_eq!((status, paths(&changed)), (200, vec![]), "{changed}");
     assert!(changed.get("warnings").is_none(), "{changed}");
 
-    // Of a secret it is told once, with the answer to the write.
+    // The warning about a secret is given once, with the answer to the write.
     let mut cluster = kubernetes()["runner_configuration"]["cluster"].clone();
     cluster["auth"]["service_account_token"] = json!("two words");
     let patch = json!({ "runner_configuration": { "type": "kubernetes", "cluster": cluster } });

@@ -1,4 +1,4 @@
-//! What runners call, with the claim code or the token of their one attempt.
+//! The requests of runners, with the claim code or the token of their attempt.
 
 use crate::harness::{Api, faults};
 use crate::job::{
@@ -20,7 +20,7 @@ pub(crate) fn forged(secret: &str) -> String {
     format!("{start}{}", if end == "AAAA" { "BBBB" } else { "AAAA" })
 }
 
-/// The log from `offset` on: its bytes, where it goes on, whether nothing follows.
+/// The log from `offset` on: its bytes, the next offset, and whether the log has ended.
 async fn log(api: &Api, id: &str, offset: u64, wait: u32) -> (Vec<u8>, String, bool) {
     let path = format!("/deployments/{id}/logs?offset={offset}&wait_seconds={wait}");
     let answer = raw(request(api, &api.ours.viewer, Method::GET, &path)).await;
@@ -80,7 +80,7 @@ async fn a_run_that_cannot_write_its_state_yet_reports_it_and_its_result_takes_t
             let expected = serde_json::from_value(facts.clone()).unwrap();
             assert_eq!(unwritten().await.unwrap().facts, Some(expected));
         }
-        // A report that was sent earlier and comes later takes nothing back.
+        // An earlier report that arrives late reverts nothing.
         assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
         assert!(unwritten().await.is_some());
         assert_eq!(job.result(&api, result).await.0, 204);
@@ -141,7 +141,7 @@ async fn the_body_of_a_token_that_is_not_good_is_not_even_parsed() {
             assert_eq!(raw(sent).await.status, status, "{path}");
         }
     }
-    // A claim is short, so no more is read.
+    // A claim is short, so no more than that is read.
     job.succeed(&api).await;
     let id = deploy(&api).await;
     let code = launch(&api, &id).await;
@@ -261,7 +261,7 @@ async fn a_result_counts_once_and_gives_the_turn_to_the_next() {
 async fn what_a_result_says_again_and_more_of_a_log_is_kept() {
     let api = furnished().await;
     let job = Job::start(&api).await;
-    // Its answer never arrives.
+    // The network loses its answer.
     assert_eq!(job.report(&api, "plan", json!([piece(0, b"plan, ")])).await.0, 200);
     let result = json!({ "status": "success", "chunks": [piece(0, b"plan, apply")] });
     assert_eq!(job.result(&api, result.clone()).await.0, 204);

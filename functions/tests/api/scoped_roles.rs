@@ -20,7 +20,7 @@ pub(crate) async fn token(api: &Api, body: Value) -> String {
     api.make("/tokens", body).await["secret"].as_str().unwrap().to_owned()
 }
 
-/// The environments that are listed for a caller, as `project environment`.
+/// The environments in the caller's list, as `project environment`.
 async fn environments(api: &Api, token: &str) -> Vec<String> {
     let (status, page) = api.call_as(token, Method::GET, "/envs", None).await;
     assert_eq!(status, 200, "{page}");
@@ -114,7 +114,7 @@ async fn a_trust_policy_lets_its_tokens_do_less_and_never_more_than_its_service_
     assert_eq!(deploys_to(&api, &branch, "bank").await, 403);
     assert_eq!(deploys_to(&api, &branch, "shop").await, 409, "it does not see the project");
 
-    // What a policy allows stays within what the service account may do, also when that becomes less.
+    // A policy never allows more than the service account, also after the account's roles were reduced.
     let less = json!({ "scoped_roles": [{ "role": "viewer", "project_id": "shop" }] });
     assert_eq!(faults(&api.patch("/service-accounts/ci", less).await), [path]);
 }
@@ -137,7 +137,7 @@ async fn a_module_reads_no_further_than_the_one_who_deploys_it() {
         assert_eq!(environments(&api, module).await, sees);
         let runners = api.call_as(module, Method::GET, "/runners", None).await.0;
         assert_eq!(runners, if sees.len() == 1 { 403 } else { 200 });
-        // The next one has the turn then.
+        // Then the next one has the turn.
         crate::job::lose(&api, id).await;
         let cancelled = api.act(&format!("/deployments/{id}/actions/cancel")).await;
         assert_eq!(cancelled.0, 202, "{}", cancelled.1);
@@ -153,7 +153,7 @@ async fn the_module_of_another_reads_no_further_than_its_author() {
     let job = crate::job::Job::of(&api, made["id"].as_str().unwrap().to_owned()).await;
     job.report(&api, "apply", json!([])).await;
     job.succeed(&api).await;
-    // An administrator destroys it, which runs what its author has written.
+    // An administrator destroys it, which runs the module of its author.
     let destroy = json!({ "project_id": "shop", "env_id": "main", "mode": "destroy" });
     let id = api.make("/deployments", destroy).await["id"].as_str().unwrap().to_owned();
     let code = launch(&api, &id).await;
@@ -295,7 +295,7 @@ async fn a_token_of_a_page_of_which_nothing_is_visible_tells_of_nothing_and_lead
     assert!(!String::from_utf8_lossy(&plain.unwrap()).contains("secret"), "{cursor}");
     let next = page(&format!("/projects?page={cursor}")).await.1;
     assert_eq!((&next["items"][0]["id"], next.get("next_page_token")), (&json!("zz"), None));
-    // It is good for this list alone, and only as it was given.
+    // The cursor is valid for this list only, and only unchanged.
     let (start, end) = cursor.split_at(cursor.len() - 4);
     for path in [
         format!("/envs?page={cursor}"),

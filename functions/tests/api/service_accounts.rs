@@ -1,4 +1,4 @@
-//! Service accounts: made by admins, and signed in as with tokens of an issuer that they trust.
+//! Service accounts: administrators create them, and callers sign in with tokens of a trusted issuer.
 
 use crate::harness::{Api, faults, local_runner, message, settled};
 use canyon_identity::assertion::Statement;
@@ -18,7 +18,7 @@ pub(crate) const SUBJECT: &str = "system:serviceaccount:canyon:agent";
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 
-/// An issuer that signs whatever it is asked to.
+/// An issuer that signs any claims.
 pub(crate) struct Foreign {
     issuer: Issuer,
     _folder: TempDir,
@@ -262,7 +262,7 @@ async fn a_token_ends_within_5_s_of_a_change_of_its_service_account_wherever_tha
         api.patch("/service-accounts/ci", json!({ "trust_policies": policies })).await;
         let ours = signed_in(&api, "ci", &theirs).await;
         assert!(may_read(&api, &ours).await);
-        // Another process, which has remembered nothing and forgets nothing here.
+        // Another process, whose cache is empty and is not cleared by the first one.
         let here = api.url.clone();
         let anew = |mut app: canyon_functions::App| {
             app.authenticated = canyon_functions::app::authentication::Recent::default();
@@ -277,7 +277,7 @@ async fn a_token_ends_within_5_s_of_a_change_of_its_service_account_wherever_tha
         api.clock.advance(Duration::from_secs(5));
         assert!(!may_read(&api, &ours).await, "and nowhere else after 5 s: {method}");
     }
-    // Another one of the same name, with the same version, is another one.
+    // A new account with the same name and the same version is a different account.
     api.make("/service-accounts", body.clone()).await;
     let ours = signed_in(&api, "ci", &theirs).await;
     api.delete("/service-accounts/ci").await;
@@ -316,7 +316,7 @@ async fn a_sender_learns_nothing_before_its_tokens_signature_is_good() {
         ("our-org", "ci", cut),
         ("our-org", "ci", "x"),
         ("our-org", "ci", "a.b.c"),
-        ("our-org", "nobody", &good),
+        ("our-org", "no-such-account", &good),
         ("our-org", "../ci", &good),
         ("their-org", "ci", &good),
         ("no-org", "ci", &good),
@@ -334,7 +334,7 @@ async fn a_sender_learns_nothing_before_its_tokens_signature_is_good() {
     }
     refusals.dedup();
     assert_eq!(refusals.len(), 1, "{refusals:?}");
-    // From here on it has shown that it comes from the issuer.
+    // From here on the token has proved that its issuer signed it.
     for (token, reason) in [
         (foreign.token("system:serviceaccount:canyon:agent-2", AUDIENCE).await, "claim `sub`"),
         (foreign.token(SUBJECT, "canyon-their-org").await, "`aud`"),
@@ -389,7 +389,7 @@ async fn a_form_that_is_not_that_of_an_exchange_is_refused_in_the_words_of_oauth
         assert_eq!((was, &answer["error"]), (status, &json!(error)), "{form:?}: {answer}");
         assert_eq!(answer["error_description"], answer["message"]);
     }
-    // Nothing else was wrong with them; and `audience` is taken and not used.
+    // They had no other fault; `audience` is accepted and ignored.
     for form in [good.to_vec(), changed("audience", "whatever")] {
         let (status, answer) = exchange(&api, "our-org", &form).await;
         assert_eq!(status, 200, "{form:?}: {answer}");

@@ -1,4 +1,4 @@
-//! Tokens: made, shown once, revoked, run out.
+//! Tokens: created, shown once, revoked, expired.
 
 use crate::harness::{Api, faults, message};
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ async fn a_token_that_asks_for_no_life_runs_out_after_90_days_and_an_agents_neve
 }
 
 #[tokio::test]
-async fn nobody_revokes_the_token_in_hand() {
+async fn a_token_cannot_revoke_itself() {
     let api = Api::start().await;
     let made = api.make("/tokens", json!({ "role": "admin" })).await;
     let path = format!("/tokens/{}", made["id"].as_str().unwrap());

@@ -1,6 +1,6 @@
-//! Large archives go past the API where it runs on Lambda: straight to the object store, at
-//! addresses that it signs. Here a server on loopback plays the store and keeps S3's rules; the
-//! signatures of S3 itself are tested with the store.
+//! On Lambda, large archives bypass the API: clients send them directly to the object store, at signed URLs. Here a
+//! server on loopback acts as the store and enforces S3's rules; the tests of the store check the signatures of S3
+//! itself.
 
 use crate::harness::{Api, faults, message};
 use crate::job::{Job, furnished, order, raw, request};
@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// An object store that takes no token, only addresses that were signed for just this.
+/// An object store that accepts no token, only URLs that were signed for exactly this request.
 #[derive(Clone, Debug)]
 struct Bucket {
     url: String,
@@ -60,7 +60,7 @@ async fn serve(
 ) -> (StatusCode, Bytes) {
     let refused = |why: &str| (StatusCode::FORBIDDEN, Bytes::from(why.to_owned()));
     bucket.asked.lock().unwrap().push(format!("{} {digest}", request.method()));
-    // S3 refuses a request with two kinds of authorization, and so would a token be given away.
+    // S3 refuses a request with two kinds of authorization. The token would also leak.
     if request.headers().contains_key("authorization") {
         return refused("a token came along");
     }
@@ -85,7 +85,7 @@ async fn serve(
     (StatusCode::OK, Bytes::new())
 }
 
-/// An API whose object store signs addresses, as on AWS.
+/// An API whose object store signs URLs, as on AWS.
 async fn with_bucket() -> (Api, Bucket) {
     let mut api = furnished().await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -136,7 +136,7 @@ async fn a_large_archive_reaches_the_run_past_the_api_and_no_token_leaves_it() {
     let fetched = client(&api, &job.token).bundle(&job.id).await.unwrap();
     assert!(fetched == bytes);
     assert_eq!(bucket.asked.lock().unwrap()[1..], [format!("GET {digest}")]);
-    // Whoever has the answer has the archive: nobody may keep it.
+    // The answer contains the archive, so no cache may store it.
     let path = format!("/deployments/{}/bundle", job.id);
     let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
     let http = http.no_proxy().build().unwrap();

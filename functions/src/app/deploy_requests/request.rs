@@ -1,8 +1,8 @@
-//! An event that asks for a deployment, parsed: leniently what EventBridge adds, strictly what the
-//! sender says.
+//! Parses an event that requests a deployment. It accepts unknown members of EventBridge's envelope, and rejects
+//! unknown members of the sender's detail.
 
 use super::DETAIL_TYPE;
-use crate::app::deploy::Order;
+use crate::app::deploy::DeploymentRequest;
 use crate::json::JsonError;
 use crate::quoted::quoted;
 use crate::{deployment_request, json};
@@ -13,34 +13,34 @@ use canyon_domain::ids::OrgId;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The member of a request's `detail` that its body in the API does not have.
+/// The member of a request's `detail` that the API's body does not have.
 const ORG: &str = "org_id";
 
-/// A request as it came. Where its first three members were no texts they are empty.
-pub(super) struct DeployRequest {
+/// A request as it was received. The first three fields are empty if they were not strings.
+pub(super) struct DeployEvent {
     /// The event's id.
     pub(super) event_id: String,
     /// The account that sent it.
     pub(super) account: String,
-    /// What it says of its source.
+    /// The `source` of the event, which the sender chooses.
     pub(super) source: String,
-    /// The rule that passed it on.
+    /// The rule that forwarded it.
     pub(super) rule: Option<String>,
-    /// What it asks for, and of whom; or the faults for which that cannot be told.
-    pub(super) asked: Result<Asked, FieldErrors>,
+    /// The request to an organization, or the faults that prevent reading it.
+    pub(super) asked: Result<OrgRequest, FieldErrors>,
 }
 
-/// What is asked of an organization.
-pub(super) struct Asked {
+/// A request to an organization.
+pub(super) struct OrgRequest {
     /// Its name.
     pub(super) org: OrgId,
-    /// What it is to do, or the faults of that.
-    pub(super) order: Result<Order, FieldErrors>,
-    /// SHA-256 of `detail`, in hexadecimal: the same for all ways to write the same.
+    /// The deployment request, or its faults.
+    pub(super) order: Result<DeploymentRequest, FieldErrors>,
+    /// The SHA-256 of `detail` in hexadecimal. It does not depend on the order of members or on whitespace.
     pub(super) digest: String,
 }
 
-impl DeployRequest {
+impl DeployEvent {
     pub(super) fn parse(given: &Value) -> Self {
         let (rule, event) = unwrapped(given);
         let mut faults = FieldErrors::default();
@@ -67,11 +67,11 @@ impl DeployRequest {
             account: quoted(account),
             source: source.to_owned(),
             rule: rule.map(str::to_owned),
-            asked: faults.into_result(()).and_then(|()| Asked::parse(detail.clone())),
+            asked: faults.into_result(()).and_then(|()| OrgRequest::parse(detail.clone())),
         }
     }
 
-    /// The source, as it may stand in a message and in the log.
+    /// The source, cleaned for messages and for the log.
     pub(super) fn shown_source(&self) -> String {
         if self.source.parse::<SourceName>().is_ok() {
             self.source.clone()
@@ -80,20 +80,20 @@ impl DeployRequest {
         }
     }
 
-    /// Where it came from.
+    /// The origin of the event, to find its event source.
     pub(super) fn origin(&self) -> Origin<'_> {
         Origin { account: &self.account, source: &self.source, rule: self.rule.as_deref() }
     }
 }
 
-/// `EventBridge` gives a UUID.
+/// Whether the text has the form of an event id. `EventBridge` uses UUIDs.
 fn is_event_id(text: &str) -> bool {
     let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.:".contains(&b);
     (1..=64).contains(&text.len()) && text.bytes().all(good)
 }
 
-/// An event carries nothing of the rule that it came by; the rule's target can put both side by
-/// side. An event of `EventBridge` has a `detail-type`, so its `detail` cannot pass for the pair.
+/// Splits the event from its rule. An event does not name its rule, but the rule's target can wrap both. An event of
+/// `EventBridge` has a `detail-type`, so its `detail` cannot imitate the wrapper.
 fn unwrapped(given: &Value) -> (Option<&str>, &Value) {
     match given.get("event") {
         Some(event @ Value::Object(_)) if given.get("detail-type").is_none() => {
@@ -103,7 +103,7 @@ fn unwrapped(given: &Value) -> (Option<&str>, &Value) {
     }
 }
 
-impl Asked {
+impl OrgRequest {
     fn parse(mut detail: Value) -> Result<Self, FieldErrors> {
         detail.sort_all_objects();
         let digest = hex::encode(Sha256::digest(detail.to_string()));
@@ -125,8 +125,8 @@ impl Asked {
     }
 }
 
-/// As the API parses the body of a request. The faults repeat no value: they go to the log and to the event bus.
-fn parse_order(body: &Value) -> Result<Order, FieldErrors> {
+/// Parses like the API's request body. The faults contain no value, because they go to the log and to the event bus.
+fn parse_order(body: &Value) -> Result<DeploymentRequest, FieldErrors> {
     let text = body.to_string();
     let mut faults = FieldErrors::default();
     if text.len() > json::MAX_BYTES {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn faults(event: &Value) -> String {
-        match DeployRequest::parse(event).asked {
+        match DeployEvent::parse(event).asked {
             Err(faults) => faults.to_string(),
             Ok(asked) => asked.order.err().map(|faults| faults.to_string()).unwrap_or_default(),
         }
@@ -176,22 +176,22 @@ mod tests {
 
     #[test]
     fn an_event_alone_and_one_beside_its_rule_say_the_same() {
-        let plain = DeployRequest::parse(&event(&json!({})));
-        let pair = DeployRequest::parse(&json!({ "rule": "arn:x", "event": event(&json!({})) }));
+        let plain = DeployEvent::parse(&event(&json!({})));
+        let pair = DeployEvent::parse(&json!({ "rule": "arn:x", "event": event(&json!({})) }));
         assert_eq!((plain.rule.as_deref(), pair.rule.as_deref()), (None, Some("arn:x")));
         for request in [plain, pair] {
             let asked = request.asked.unwrap();
             assert_eq!((asked.org.as_str(), request.account.as_str()), ("acme", "111122223333"));
             assert_eq!(asked.order.unwrap().env.as_str(), "main");
         }
-        // The sender of an event fills its detail and cannot put a rule beside it.
+        // The sender of an event controls only its detail, and cannot add a rule.
         let forged = event(&json!({ "event": event(&json!({ "account": "999988887777" })) }));
-        assert_eq!(DeployRequest::parse(&forged).account, "111122223333");
+        assert_eq!(DeployEvent::parse(&forged).account, "111122223333");
     }
 
     #[test]
     fn a_value_is_never_repeated_wherever_it_stands() {
-        // Cut just there, what is left of it reads like what serde had expected.
+        // Cut at this position, the rest of the value looks like serde's text of what it expected.
         let long = format!("{}, expected hunter2", "x".repeat(260));
         let module =
             |inputs: &str| json!({ "source": "inline", "source_code": "", "inputs": inputs });
@@ -205,8 +205,11 @@ mod tests {
         for (changes, reason) in cases {
             let mut detail = event(&json!({}))["detail"].clone();
             detail.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-            let told = faults(&event(&json!({ "detail": detail })));
-            assert!(told.starts_with(reason) && !told.contains("hunter2"), "{told}");
+            let reason_given = faults(&event(&json!({ "detail": detail })));
+            assert!(
+                reason_given.starts_with(reason) && !reason_given.contains("hunter2"),
+                "{reason_given}"
+            );
         }
     }
 
@@ -214,7 +217,7 @@ mod tests {
     fn the_order_of_members_does_not_make_another_body() {
         let digest = |text: &str| {
             let detail: Value = serde_json::from_str(text).unwrap();
-            Asked::parse(detail).unwrap().digest
+            OrgRequest::parse(detail).unwrap().digest
         };
         let one = r#"{"org_id":"acme","project_id":"shop","env_id":"main","mode":"destroy"}"#;
         let two = r#"{ "mode":"destroy","env_id":"main", "project_id":"shop","org_id":"acme"}"#;

@@ -1,22 +1,22 @@
-//! Why an agent gets no session.
+//! Refusals of a session start.
 
 use crate::app::error::AppError;
 use canyon_domain::agent::Agent;
 
-/// It was taken up as one for a single deployment, or not, and now says otherwise.
+/// The agent was adopted as reserved for single deployments and now is not, or the other way round.
 pub(super) fn not_as_adopted(agent: &Agent) -> AppError {
     let id = &agent.id;
     let was =
         if agent.reserved { "for one deployment alone" } else { "for all work of its runner" };
     let message =
-        format!("agent `{id}` was taken up {was}, and now says otherwise; give it another name");
+        format!("agent `{id}` was adopted {was}, and this process differs; give it another name");
     AppError::conflict(message).with_detail("code", "another_agent")
 }
 
-/// Another process of its name has a session and lives.
-pub(super) fn speaks_already(agent: &Agent) -> AppError {
+/// Another process with this agent's name has a live session.
+pub(super) fn session_held(agent: &Agent) -> AppError {
     let message = format!(
-        "another process speaks for agent `{}` and lives; this one stands by until that one is gone",
+        "another live process holds the session of agent `{}`; this one stands by until that session ends",
         agent.id
     );
     AppError::conflict(message)
@@ -24,11 +24,11 @@ pub(super) fn speaks_already(agent: &Agent) -> AppError {
         .with_detail("standby", true)
 }
 
-/// The session that this opening began is over.
-pub(super) fn opened_before(agent: &Agent) -> AppError {
+/// The session that an earlier request with the same `instance` started is over.
+pub(super) fn session_over(agent: &Agent) -> AppError {
     let message = format!(
-        "the session of agent `{}` that this opening began is over: another process of that name has opened a newer \
-         one, or this one has left. A process that begins draws another `instance`",
+        "the session of agent `{}` that this request started before is over: another process of that name has \
+         started a newer one, or this one has ended it. A new process draws another `instance`",
         agent.id
     );
     AppError::conflict(message)
@@ -36,7 +36,7 @@ pub(super) fn opened_before(agent: &Agent) -> AppError {
         .with_detail("standby", true)
 }
 
-/// It was adopted for another runner.
+/// The agent was adopted for another runner.
 pub(super) fn other_runner(agent: &Agent) -> AppError {
     let id = &agent.id;
     let was = match &agent.runner {
