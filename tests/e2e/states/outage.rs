@@ -1,7 +1,7 @@
 //! A storage that is unavailable at the end of an apply.
 
 use super::storage::Storage;
-use super::{COUNT, hand, kill_job, site, until_begun};
+use super::{COUNT, kill_job, manual_tofu, site, until_begun};
 use crate::harness::deployments::{assert_succeeded, counts, failure, request};
 use crate::harness::ledger;
 use crate::harness::module;
@@ -78,8 +78,8 @@ async fn a_state_is_written_once_its_storage_is_back_and_nothing_is_created_twic
     for part in ["the state storage does not answer", "it was pushed afterwards"] {
         assert!(message.contains(part), "no `{part}` in: {message}");
     }
-    let hand = hand(&site, &storage, ENV).await;
-    assert_eq!((hand.state().instances, hand.lock()), (COUNT as usize, None));
+    let manual = manual_tofu(&site, &storage, ENV).await;
+    assert_eq!((manual.state().instances, manual.lock()), (COUNT as usize, None));
     let next = site.deploy(module::ledger(&path, COUNT, "4", 1)).await;
     assert_eq!(counts(&next), (0, 0, 0));
     ledger::assert_once(&path, 1, COUNT);
