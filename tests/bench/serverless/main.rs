@@ -7,7 +7,7 @@
 //! - `start`: from exec to the first request for an event, and to the first answer;
 //! - `warm`: processor time of a request, in a process that has already served requests;
 //! - `deployment`: requests and units by function, by the stream and by the sweep alone, and how they
-//! grow with the number of deployments in the table, up to SIZE;
+//!   grow with the number of deployments in the table, up to SIZE;
 //! - `sweep`: a minute of the sweep, without work, and with deployments that are not due.
 
 mod deployment;
