@@ -49,7 +49,7 @@ pub struct Attempt {
     /// The state that it could not write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwritten: Option<UnwrittenState>,
-    /// The platform has hinted that its job is gone: whoever is the next to look asks the platform.
+    /// The platform has hinted that its job is gone: the launcher asks the platform at its next reconcile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspected: bool,
     /// No agent has taken its job yet: the start timeout has not begun.

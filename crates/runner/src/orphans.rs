@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// The resources whose creation had begun and that the state does not know. If nobody can read the
-/// state, all whose creation had begun.
+/// The resources whose creation had begun and that the state does not know. If the state cannot be
+/// read, all whose creation had begun.
 pub async fn find(tofu: &Tofu, facts: &Facts) -> Vec<Orphan> {
     if facts.creations.is_empty() {
         return Vec::new();
