@@ -1,7 +1,8 @@
-//! What became of jobs, told to Canyon: soon, together, and again until it is heard.
+//! Reports the states of jobs to Canyon: soon, several in one request, and repeated until Canyon acknowledges them.
 //!
-//! Something on the way may refuse a request for its size, with any answer or none. So after each failure fewer reports
-//! go together, and others first; one alone goes without its piece of output, which follows by itself.
+//! A gateway may refuse a request for its size, with any answer or none. So after each failure the agent sends fewer
+//! reports in one request, and other reports first. It sends a single report without its piece of output, and the piece
+//! by itself afterwards.
 
 use crate::backoff::Backoff;
 use crate::connection::ApiConnection;

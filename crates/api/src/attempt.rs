@@ -235,7 +235,7 @@ pub struct DeploymentResultsUpdateBody {
     /// The state at the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateReportBody>,
-    /// The run could not write the state that its apply left: what lies in the storage is of before.
+    /// The run could not write the state that its apply left: the storage still has the state from before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwritten: Option<UnwrittenStateBody>,
     /// How many resources the plan would have deleted or replaced, when that ended the run.

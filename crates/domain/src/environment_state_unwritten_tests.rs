@@ -38,7 +38,7 @@ fn a_state_that_was_not_written_is_looked_for_by_each_run_until_an_administrator
         let after = settled(&known, &losing(&seen, Some(written())));
         let unwritten = UnwrittenState { by: RUN, facts: Some(written()) };
         assert_eq!((&after.unwritten, after.doubt), (&Some(unwritten.clone()), UNFINISHED));
-        assert_eq!(after.facts, known.facts, "what lies there is of before");
+        assert_eq!(after.facts, known.facts, "the storage has the state from before");
         assert!(after.may_hold_resources());
         for kind in [json!({}), json!({ "plan_only": true }), json!({ "mode": "destroy" })] {
             let task = task(after.clone(), &kind);

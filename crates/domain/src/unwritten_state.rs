@@ -1,16 +1,16 @@
 //! A state that a run could not write to its storage: what the run created is in no state.
 //!
-//! The run itself reports it. Whatever lies in the storage then is of before that run, so another run would create
-//! everything a second time. Only the state that was to be written is right: its last write may have arrived
-//! although no answer came back.
+//! The run itself reports it. The storage then has the state from before that run, so another run would create
+//! everything a second time. Only the state that the run could not write is right: its last write may have arrived
+//! although the run received no answer.
 
 use crate::deployment::{Deployment, Mode, Status};
 use crate::state_facts::StateFacts;
 pub use crate::state_facts::UnwrittenState;
 
 impl UnwrittenState {
-    /// Whether `found` is this state, or a later version with the same resources. `before` is what lay there before
-    /// the run: where there was none, the storage draws a lineage of its own, and may begin to count anew.
+    /// Whether `found` is this state, or a later version with the same resources. `before` is the state from
+    /// before the run. If there was none, the storage generates its own lineage, and its serials may start again.
     pub fn has_arrived(&self, before: Option<&StateFacts>, found: Option<&StateFacts>) -> bool {
         let Some((written, found)) = self.facts.as_ref().zip(found) else { return false };
         let is_later = || found.lineage == written.lineage && found.serial >= written.serial;

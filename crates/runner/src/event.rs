@@ -184,8 +184,8 @@ pub fn reduced(event: &Event) -> Option<Value> {
     }
 }
 
-/// A diagnostic without its words, which may repeat values. If it says that the state could not be written, it keeps
-/// OpenTofu's own words for that: the launcher must know of it if the runner can report nothing any more.
+/// A diagnostic without its text, which may repeat values. If it reports that the state could not be written, it keeps
+/// OpenTofu's summary: the launcher reads it if the runner can no longer report.
 fn wordless(of: &Diagnostic) -> Value {
     let mut kept = serde_json::json!({"severity": of.severity});
     if is_error_of_unwritten_state(&of.summary, of.address.as_deref()) {

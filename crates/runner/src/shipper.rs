@@ -271,7 +271,7 @@ impl Shipper {
         course.backoff.reset();
         course.outage.ends(&self.outages);
         course.reported = Some(Instant::now());
-        // What is told to stop has not been accepted.
+        // Record a stop request before the step counts as accepted.
         self.stop.record_answer(sent.wish, answer.stop, answer.stop_reason);
         self.accepted.send_replace(Some(sent.step));
         if !sent.streams.is_empty() {

@@ -22,7 +22,7 @@ pub enum StopRequest {
     StopWithoutResult,
 }
 
-/// What was requested so far, and by whom.
+/// The requests so far, with their sources.
 #[derive(Clone, Debug, Default)]
 struct Requests {
     strongest: StopRequest,

@@ -67,7 +67,8 @@ pub fn is_reported_in(text: &str) -> bool {
         })
 }
 
-/// Whether go-retryablehttp has given up: it names each reason after a colon, but for answers with 429 or 5xx.
+/// Whether go-retryablehttp gave up without a reason. After answers with 429 or 5xx it names none; otherwise the reason
+/// follows a colon.
 fn is_without_reason(text: &str) -> bool {
     let given_up = text.split_once(" giving up after ");
     let after = given_up.and_then(|(_, rest)| rest.split_once(" attempt(s)"));

@@ -59,7 +59,8 @@ impl Cursor {
         Self { position: position.into(), is_left_out: false }
     }
 
-    /// The same, where the item may be one that the list leaves out.
+    /// The position after an item that the list may leave out. The API seals such a cursor, so that it does not name the
+    /// item.
     pub(crate) fn after_left_out(position: impl Into<String>) -> Self {
         Self { position: position.into(), is_left_out: true }
     }

@@ -171,7 +171,7 @@ impl App {
             let key = idempotency.map(|key| key.record(&deployment));
             let mut record = self.record(by, "deployment.create", deployment.path());
             if order.accept_state {
-                record.details.push("takes whatever state lies in its runner's storage".to_owned());
+                record.details.push("accepts any state in its runner's storage".to_owned());
                 record.details.extend(given_up(&environment));
             }
             let accepted = self

@@ -54,7 +54,7 @@ impl App {
         let to = state_location(&next.state_storage, environment.uuid);
         if let Some(reason) = state.storage.storage_type().refusal_for(next.runner_type()) {
             return Err(AppError::conflict(format!(
-                "the state of environment `{}` lies in `{from}`, which no job of runner `{runner}` can \
+                "the state of environment `{}` is in `{from}`, which no job of runner `{runner}` can \
                  read, so it cannot be moved: {reason}",
                 environment.id
             )));

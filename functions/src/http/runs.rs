@@ -223,7 +223,7 @@ async fn claim(
     ),
     request_body = ReportBody,
     responses(
-        (status = 200, description = "Heard.", body = ReportAnswer),
+        (status = 200, description = "Canyon has received the report.", body = ReportAnswer),
         OfRun,
     ))]
 async fn report(

@@ -30,7 +30,7 @@ async fn a_key_that_is_replaced_in_its_runner_opens_nothing_and_its_agent_goes_o
     let api = far_away().await;
     let (former, new) = (Key::new(), Key::new());
     give_runner(&api, &former).await;
-    assert_eq!(show(&api, &former, "a").await.0, 201, "the runner's key vouches for it");
+    assert_eq!(show(&api, &former, "a").await.0, 201, "the runner's key enrolls it");
     let (_, key) = order(&api).await;
     let poll = json!({ "running": 0, "wait_seconds": 0 });
     let former_says = async |what: &str, body: &Value| {

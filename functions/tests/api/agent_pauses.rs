@@ -40,7 +40,7 @@ async fn an_agent_waits_in_its_request_while_it_has_work_and_comes_again_when_it
     for running in [1, 0] {
         let (work, took) = ask(&api, &token, running, 1).await;
         assert_eq!(work, json!({ "pause_ms": 0 }), "{running}");
-        assert!(took >= Duration::from_secs(1), "it waited for news: {took:?}");
+        assert!(took >= Duration::from_secs(1), "it waited for work: {took:?}");
     }
     api.clock.advance(Duration::from_mins(3));
     open(&api, &token, "berlin", "a").await;

@@ -151,7 +151,7 @@ async fn a_key_alone_makes_an_agent_that_waits_and_an_admin_makes_it_work() {
     );
     let poll = json!({ "running": 0, "wait_seconds": 0 });
     let early = say(&api, &key.token(&api, "berlin"), "berlin/sessions/0/poll", poll).await;
-    assert_eq!(early.0, 401, "as if Canyon had never heard of it");
+    assert_eq!(early.0, 401, "as for an unknown agent");
 
     let adopt = "/agents/berlin/actions/adopt";
     assert_eq!(api.call_as(&api.ours.deployer, Method::POST, adopt, None).await.0, 403);

@@ -104,7 +104,7 @@ async fn an_agent_that_begins_anew_goes_on_with_what_it_took_for_a_runner_that_n
     assert_eq!(job(&api, &keys[0]).await.unwrap().taken.unwrap().session, 1);
     let poll = json!({ "running": 1, "wait_seconds": 0 });
     let work = say(&api, &token, "berlin/sessions/2/poll", poll).await.1;
-    assert_eq!(work["held"], Value::Null, "the opening has told it: {work}");
+    assert_eq!(work["held"], Value::Null, "the answer to the session start has named it: {work}");
     assert_eq!(job(&api, &keys[0]).await.unwrap().taken.unwrap().session, 2);
 }
 

@@ -83,7 +83,11 @@ async fn a_flood_from_one_address_keeps_out_no_agent_of_another_address_or_organ
     let pending = pending(&api).await;
     assert_eq!(pending.len(), 100);
     let of = |address: &str| pending.iter().filter(|agent| agent["asked_from"] == address).count();
-    assert_eq!((of("192.0.2.1"), of("192.0.2.2")), (1, 10), "the stranger's own make way");
+    assert_eq!(
+        (of("192.0.2.1"), of("192.0.2.2")),
+        (1, 10),
+        "the flooding address loses its own agents"
+    );
     let records = records(&api).await;
     assert!(records.len() <= 30, "{} records: {records:?}", records.len());
     let summed = records.iter().filter(|record| record.contains("more changes of agents")).count();

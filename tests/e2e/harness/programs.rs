@@ -37,7 +37,7 @@ pub(crate) fn built() -> PathBuf {
 /// A `PATH` with OpenTofu first, then the folders of every machine.
 pub(crate) fn search_path(first: Option<&Path>) -> OsString {
     let tofu = given("CANYON_TEST_TOFU");
-    let tofu = tofu.parent().expect("a program lies in a folder").to_owned();
+    let tofu = tofu.parent().expect("a program is in a folder").to_owned();
     let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
     std::env::join_paths(first.map(Path::to_owned).into_iter().chain([tofu]).chain(usual)).unwrap()
 }

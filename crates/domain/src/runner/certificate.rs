@@ -1,4 +1,4 @@
-//! The fields that hold certificates, PEM in base64: whom to trust, and who the launcher is.
+//! The fields that hold certificates, PEM in base64: trusted authorities, and the launcher's own identity.
 //!
 //! Readers of a runner see certificates. A field may hold a token or a key by mistake, and the published API accepts any text
 //! there. A private key is refused; other text is stored with a warning, and only administrators see it.

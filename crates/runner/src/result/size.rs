@@ -10,7 +10,8 @@ const MIN_UNANSWERED: u32 = 5;
 const SIZE_WAIT: Duration = Duration::from_mins(1);
 /// A body that gateways let pass: AWS WAF looks at the first 8 KB of a body, and many rules block what is larger.
 const SMALL_BODY: usize = 8 * 1024;
-/// After this long, a small body too is refused for what is in it: a firewall may take an output for an attack.
+/// After this time without an answer, the content of even a small body counts as the reason: a firewall may take an
+/// output for an attack.
 const CONTENT_WAIT: Duration = Duration::from_mins(5);
 
 /// The tries to deliver a result that had no answer of Canyon's, while a report after each of them had one.
@@ -35,7 +36,7 @@ impl Unanswered {
         self.since.get_or_insert(now);
     }
 
-    /// Whether the size of `body`, or what is in it, is the reason.
+    /// Whether the size or the content of `body` is the reason.
     pub(super) fn shows_size(&self, body: &DeploymentResultsUpdateBody, now: Instant) -> bool {
         let Some(waited) = self.since.map(|since| now - since) else { return false };
         let is_large = json_size(body) > SMALL_BODY;
@@ -118,7 +119,7 @@ mod tests {
         assert!(!after(4, SIZE_WAIT, false)(9_000), "too few tries");
         assert!(!after(50, Duration::from_secs(59), false)(9_000), "a gateway may be back soon");
         assert!(!after(50, SIZE_WAIT * 4, false)(4_000), "every gateway takes that much");
-        assert!(after(50, CONTENT_WAIT, false)(4_000), "a firewall may refuse what is in it");
+        assert!(after(50, CONTENT_WAIT, false)(4_000), "a firewall may refuse its content");
         assert!(after(5, Duration::ZERO, true)(9_000), "a job that is to stop has no minute");
         assert!(!after(5, Duration::ZERO, true)(4_000));
     }

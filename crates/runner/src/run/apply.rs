@@ -52,7 +52,7 @@ impl Run {
         let is_lost = self.state.unwritten.is_some();
         let in_doubt = is_lost || self.transcript.facts.cut_off || ended.is_crash();
         self.state.incomplete = if self.job.mode == Mode::Destroy {
-            // It creates nothing; what it is told to leave behind (`lifecycle.destroy`), it forgets.
+            // A destroy run creates nothing. It forgets the resources that the module keeps (`lifecycle.destroy`).
             forgets
         } else {
             in_doubt
@@ -64,7 +64,7 @@ impl Run {
         if let Some(said) = saved {
             failure.message = format!("{}; {said}", failure.message);
         }
-        // A storage that is away is not asked any more: the job may have to end. Reading takes no lock.
+        // The runner does not read from an unavailable storage again: the job may have to end. Reading takes no lock.
         let state = if is_lost { None } else { tofu.ask(&["state", "pull"]).await };
         let facts = &mut self.transcript.facts;
         facts.state = StateSize::of_pulled(state.as_deref());

@@ -96,7 +96,8 @@ impl Run {
         let mut said = None;
         let mut least = LAST_TRY;
         loop {
-            // Another run may have written since. OpenTofu compares a state with what lies there only if both have a lineage.
+            // Another run may have written meanwhile. OpenTofu compares a pushed state with the stored one only if both
+            // have a lineage.
             if self.stop.requested() == StopRequest::StopWithoutResult
                 && !self.may_still_push(tofu, state).await
             {
@@ -150,8 +151,8 @@ impl Run {
         }
     }
 
-    /// How long a job that is to stop may still work on its state. This also holds for an attempt that is over, which
-    /// pushes onto the state from before it alone.
+    /// How long a job that must stop may still work on its state. This also applies to an attempt that has ended: it
+    /// replaces only the state from before it.
     fn time_to_end(&self) -> Option<Duration> {
         self.stop.since().map(|since| self.grace().saturating_sub(since.elapsed()))
     }
@@ -186,8 +187,8 @@ impl Run {
         }
     }
 
-    /// Whether the storage has the state from before this run, or one of the same lineage, of which OpenTofu compares the
-    /// serial.
+    /// Whether the storage has the state from before this run, or a state of the same lineage, whose serial OpenTofu
+    /// compares.
     async fn may_still_push(&self, tofu: &Tofu, state: &UnwrittenState) -> bool {
         let before = self.state.seen.as_ref().map(|seen| &seen.facts);
         let before = before.or(self.job.state.expected.as_ref());
@@ -195,7 +196,7 @@ impl Run {
             pulled = pull(tofu, &self.job.state.place) => pulled,
             () = self.must_end(LAST_TRY) => return false,
         };
-        // A storage that does not answer refuses the push, too.
+        // A storage that does not answer the read does not accept the push either.
         let Ok((_, seen)) = pulled else { return true };
         let found = seen.as_ref().map(|seen| &seen.facts);
         let is_of_lineage = |found: &StateFacts| {

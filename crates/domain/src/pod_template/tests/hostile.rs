@@ -252,7 +252,7 @@ fn any_template() -> impl Strategy<Value = Value> {
         1 => proptest::sample::select(hostile()),
     ];
     proptest::collection::vec(piece, 0..5).prop_map(|pieces| {
-        // Later pieces are laid over earlier ones; those that cannot be merged are left out.
+        // Each piece is merged into the former ones; a piece that cannot be merged is left out.
         pieces.into_iter().fold(json!({}), |all, piece| merge(all.clone(), &piece).unwrap_or(all))
     })
 }
