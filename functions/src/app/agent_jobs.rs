@@ -11,6 +11,7 @@ use canyon_api::agent::{
 };
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, Refused, TAIL_LIMIT, Wish};
+use canyon_domain::attempt::Attempt;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::shortened;
 use canyon_domain::ids::OrgUuid;
@@ -124,6 +125,15 @@ impl App {
         Ok(open.is_some_and(|attempt| attempt.number == job.attempt))
     }
 
+    /// Whether the launcher still needs a job: its attempt is open, or the launcher must read what the job left.
+    async fn is_needed(&self, org: OrgUuid, job: &JobKey) -> Result<bool, StoreError> {
+        let deployment = self.table.deployment(org, job.deployment).await?;
+        let is_needed = |attempt: &Attempt| {
+            attempt.number == job.attempt && (attempt.ended.is_none() || attempt.unsalvaged)
+        };
+        Ok(deployment.is_some_and(|deployment| deployment.attempts.iter().any(is_needed)))
+    }
+
     /// An agent says what became of jobs.
     pub(crate) async fn take_reports(
         &self,
@@ -166,9 +176,9 @@ impl App {
                 keep_time_of_same(&before, &mut job);
             }
             if matches!(report.observation, Some(Observation::Gone(_)))
-                && !self.is_open(org, key).await?
+                && !self.is_needed(org, key).await?
             {
-                // Its end was recorded before, so nobody looks at it any more.
+                // The launcher observes it no more.
                 job.want(Wish::Forget);
             }
             if let Some(done) = report.done {
