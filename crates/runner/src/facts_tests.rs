@@ -179,7 +179,7 @@ fn a_state_that_could_not_be_written_shows_in_the_events_without_words_too() {
     let (unwritten, other) =
         (event("Failed to persist state to backend"), event("creating topic: secret"));
     let reduced = |line: &str| reduced(&serde_json::from_str(line).unwrap());
-    for form in [&begun as &dyn Fn(&str) -> Option<Value>, &reduced] {
+    for form in [&begun as &dyn Fn(&str) -> Option<serde_json::Value>, &reduced] {
         let kept = form(&unwritten).unwrap();
         assert_eq!(kept["diagnostic"]["summary"], "Failed to save state");
         assert_eq!(kept["@level"], "error");
