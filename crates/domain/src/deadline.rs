@@ -182,8 +182,9 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
         ),
     };
     if let Some(outcome) = outcome {
-        if !is_gone && let Some(attempt) = deployment.attempts.last_mut() {
-            attempt.unsalvaged = attempt.phase >= Phase::Apply;
+        if let Some(attempt) = deployment.attempts.last_mut() {
+            attempt.unsalvaged |= !is_gone && attempt.phase >= Phase::Apply;
+            attempt.suspected = false;
         }
         // The attempt is open: `end` cannot refuse.
         let _ = end(deployment, attempt.number, outcome, now);
