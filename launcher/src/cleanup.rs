@@ -61,7 +61,7 @@ impl Launcher {
         if let Leftover::Job(dispatcher, job) = left
             && deployment.due_at.is_none()
         {
-            self.keep_removing(due, deployment.clone(), dispatcher, job);
+            self.keep_removing(due, deployment.unsalvaged_attempt().is_some(), dispatcher, job);
         }
         let is_too_late =
             deployment.completed_at.is_none_or(|end| now >= end + REMOVAL_RETRY_PERIOD);
@@ -73,12 +73,14 @@ impl Launcher {
     }
 
     /// Keeps trying to remove a job in this process. On a laptop a deployment is not due after its
-    /// end, so no sweep retries it. Only the job is observed: the rest was done before, and the
-    /// dispatcher is the one used then.
+    /// end, so no sweep retries it.
+    ///
+    /// Only the job is observed, with the dispatcher that was used then: the rest was done before. If its output is still
+    /// to be read (`is_unsalvaged`), that comes first.
     fn keep_removing(
         &self,
         due: Due,
-        deployment: Deployment,
+        is_unsalvaged: bool,
         dispatcher: Arc<dyn Dispatcher>,
         job: JobRef,
     ) {
@@ -86,10 +88,13 @@ impl Launcher {
         tokio::spawn(async move {
             for _ in 0..MAX_REMOVAL_RETRIES {
                 tokio::time::sleep(REMOVAL_RETRY_PAUSE).await;
+                if is_unsalvaged && !launcher.prove_gone(due).await {
+                    continue;
+                }
                 if dispatcher.forget(&job).await == Remains::Nothing {
-                    // The job still lived when the proof of its end was tried first.
-                    if let Err(error) = launcher.prove_gone(due, &deployment).await {
-                        tracing::warn!(%error, deployment = %due.id, "cannot record that its job is gone");
+                    if !is_unsalvaged {
+                        // The job still lived when the proof of its end was tried first.
+                        launcher.prove_gone(due).await;
                     }
                     return;
                 }
@@ -97,9 +102,19 @@ impl Launcher {
         });
     }
 
-    async fn prove_gone(&self, due: Due, deployment: &Deployment) -> Result<(), LaunchError> {
-        let resolved = self.resolve_runner(due, deployment).await?;
-        self.prove_end(due, deployment, &resolved).await
+    /// Tries once more to prove that the job is gone. Returns whether its remains may be removed.
+    async fn prove_gone(&self, due: Due) -> bool {
+        let proof = async {
+            let Some(deployment) = self.table.deployment(due.org, due.id).await? else {
+                return Ok(true);
+            };
+            let resolved = self.resolve_runner(due, &deployment).await?;
+            self.prove_end(due, &deployment, &resolved).await
+        };
+        proof.await.unwrap_or_else(|error: LaunchError| {
+            tracing::warn!(%error, deployment = %due.id, "cannot record that its job is gone");
+            false
+        })
     }
 
     async fn remove_job(
@@ -110,11 +125,14 @@ impl Launcher {
     ) -> Result<Leftover, LaunchError> {
         let Some(job) = last_job(deployment) else { return Ok(Leftover::Nothing) };
         let resolved = self.resolve_runner(due, deployment).await?;
-        self.prove_end(due, deployment, &resolved).await?;
+        let may_remove = self.prove_end(due, deployment, &resolved).await?;
         // Without a dispatcher nothing can remove what is left.
-        let Ok(dispatcher) = resolved.dispatcher else { return Ok(Leftover::Nothing) };
+        let Ok(dispatcher) = resolved.dispatcher.clone() else { return Ok(Leftover::Nothing) };
         if let Some(which) = orphaned_jobs_to_end(deployment, why) {
-            self.end_orphaned_jobs(due.org, &deployment.runner, &dispatcher, which).await?;
+            self.end_orphaned_jobs(due.org, &deployment.runner, &resolved, which).await?;
+        }
+        if !may_remove {
+            return Ok(Leftover::Job(dispatcher, job));
         }
         let mut left = if why == Why::Told { EXIT_WAIT } else { Duration::ZERO };
         loop {

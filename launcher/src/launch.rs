@@ -48,6 +48,9 @@ impl Launcher {
             deadline::held_back(&mut deployment, Hold::Runner, reason.clone(), until);
             return self.save(due, deployment).await;
         }
+        if self.salvage_unfinished(due, &environment).await? {
+            return Ok(StepOutcome::Changed);
+        }
         if let Some((storage, former)) = &resolved.state
             && let Err(misplaced) = environment.place_state(&deployment, storage, former)
         {

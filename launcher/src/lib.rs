@@ -15,6 +15,7 @@ mod concurrency;
 mod fair_slots;
 #[cfg(feature = "lambda")]
 pub mod function;
+mod late_salvage;
 mod launch;
 mod lock_owner;
 mod org_cache;

@@ -1,6 +1,7 @@
 //! Proves that the job of a state lock's owner is gone, so that the lock may be broken.
 
 use crate::resolved_runner::ResolvedRunner;
+use crate::salvage::Evidence;
 use crate::step_outcome::StepOutcome;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
@@ -44,6 +45,7 @@ impl Launcher {
         if let Err(reason) = self.prove(&mut other, number, &resolved).await {
             return Ok(Some(reason));
         }
+        self.salvage_late(due, &mut other, number, &resolved).await?;
         other.version += 1;
         Ok(match self.table.save_deployment(due.org, &other, Wake::None).await? {
             Saved::Yes => None,
@@ -51,28 +53,34 @@ impl Launcher {
         })
     }
 
-    /// Tries to prove that the job of an ended attempt is gone, if the attempt may have left a
-    /// lock. The platform still knows the job then. A job that still lives is observed again when a
-    /// later run finds its lock.
+    /// Tries to prove that the job of an ended attempt is gone, if the attempt may have left a lock or resources without
+    /// a state, and then reads what the job left. The platform still knows the job then. A job that still lives is
+    /// observed again when a later run finds its lock, or is launched. Returns whether the job's remains may be removed.
     pub(crate) async fn prove_end(
         &self,
         due: Due,
         deployment: &Deployment,
         resolved: &ResolvedRunner,
-    ) -> Result<(), LaunchError> {
+    ) -> Result<bool, LaunchError> {
         let may_have_locked = |attempt: &&Attempt| {
             let failed = |ended: &_| outcome_of(ended) != &Outcome::Succeeded;
             attempt.claim.is_some() && attempt.ended.as_ref().is_some_and(failed)
         };
-        let Some(last) = deployment.attempts.last().filter(may_have_locked) else { return Ok(()) };
+        let Some(last) = deployment.attempts.last().filter(may_have_locked) else {
+            return Ok(true);
+        };
         let number = last.number;
         let mut proved = deployment.clone();
-        if last.job_gone_at.is_none() && self.prove(&mut proved, number, resolved).await.is_ok() {
+        if self.prove(&mut proved, number, resolved).await.is_err() {
+            return Ok(!last.unsalvaged);
+        }
+        let evidence = self.salvage_late(due, &mut proved, number, resolved).await?;
+        if proved != *deployment {
             proved.version += 1;
             // If the write loses a race, the winner calls this function as well.
             self.table.save_deployment(due.org, &proved, Wake::None).await?;
         }
-        Ok(())
+        Ok(evidence != Evidence::Unreadable)
     }
 
     /// Asks the platform about the job of an ended attempt, and records that the job is gone.
@@ -80,7 +88,7 @@ impl Launcher {
     /// # Errors
     ///
     /// A text for people: why the job is not proved gone.
-    async fn prove(
+    pub(crate) async fn prove(
         &self,
         deployment: &mut Deployment,
         number: u32,

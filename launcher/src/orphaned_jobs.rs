@@ -4,13 +4,15 @@
 //! still create the job minutes later. Its runner can claim nothing, but it costs money until it
 //! ends.
 
+use crate::resolved_runner::ResolvedRunner;
 use crate::{LaunchError, Launcher};
-use canyon_dispatch::{Dispatcher, JobRef, StopMode};
+use canyon_dispatch::{JobRef, StopMode};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{OrgUuid, RunnerId};
+use canyon_store::deployment_lists::Due;
 use jiff::Timestamp;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long after an end the sweep still retries the removal of a live job. Its stop was tried
@@ -20,6 +22,9 @@ pub(crate) const REMOVAL_RETRY_PERIOD: Duration = Duration::from_mins(15);
 /// The minimum interval between two lists of one runner's jobs by one process, because a list costs
 /// requests.
 const LIST_INTERVAL: Duration = Duration::from_mins(10);
+
+/// How long after an end what a job left stays where it is, if it could not be read.
+const REMAINS_KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// Limit of ending the jobs that a list found. The next list finds the rest.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
@@ -58,9 +63,10 @@ impl Launcher {
         &self,
         org: OrgUuid,
         runner: &RunnerId,
-        dispatcher: &Arc<dyn Dispatcher>,
+        resolved: &ResolvedRunner,
         which: OrphanedJobs,
     ) -> Result<(), LaunchError> {
+        let Ok(dispatcher) = &resolved.dispatcher else { return Ok(()) };
         let now = self.clock.now();
         if !self.last_looks.begin((org, runner.clone(), which), now) {
             return Ok(());
@@ -76,7 +82,7 @@ impl Launcher {
                 return Ok(());
             }
         };
-        let ends = self.end_jobs_of_ended_attempts(org, jobs, dispatcher, until);
+        let ends = self.end_jobs_of_ended_attempts(org, jobs, resolved, until);
         tokio::time::timeout(END_TIMEOUT, ends).await.unwrap_or_else(|_| {
             tracing::warn!(%runner, "ending orphaned jobs takes too long; the next check continues");
             Ok(())
@@ -87,9 +93,10 @@ impl Launcher {
         &self,
         org: OrgUuid,
         jobs: Vec<JobRef>,
-        dispatcher: &Arc<dyn Dispatcher>,
+        resolved: &ResolvedRunner,
         until: Timestamp,
     ) -> Result<(), LaunchError> {
+        let Ok(dispatcher) = &resolved.dispatcher else { return Ok(()) };
         for job in jobs {
             // Jobs of deployments that the table does not contain belong to another installation.
             let Some(deployment) = self.table.deployment(org, job.deployment).await? else {
@@ -101,7 +108,14 @@ impl Launcher {
                 if let Err(error) = dispatcher.stop(&job, StopMode::Kill).await {
                     tracing::warn!(%error, ?job, "cannot end the orphaned job");
                 }
-                dispatcher.forget(&job).await;
+                let due = Due { org, id: job.deployment };
+                let may_remove = self.prove_end(due, &deployment, resolved).await?;
+                let is_old = deployment
+                    .completed_at
+                    .is_some_and(|end| end + REMAINS_KEPT <= self.clock.now());
+                if may_remove || is_old {
+                    dispatcher.forget(&job).await;
+                }
             }
         }
         Ok(())

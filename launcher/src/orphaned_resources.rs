@@ -5,7 +5,8 @@
 //! id, when it is complete. OpenTofu writes them before the kill, so they name every resource that
 //! may exist.
 
-use canyon_domain::unwritten_state::is_error_of_unwritten_state;
+use canyon_domain::environment_state::StateFacts;
+use canyon_domain::unwritten_state::{StateEvent, is_error_of_unwritten_state};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -67,22 +68,38 @@ struct Changes {
 pub(crate) struct Remains {
     /// The resources whose creation had begun, by address. Empty if the apply ended by itself and wrote the state.
     pub(crate) orphans: Vec<OrphanedResource>,
-    /// Whether OpenTofu could not write the state at its end.
-    pub(crate) state_unwritten: bool,
+    /// The state that could not be written, if so; what is known of it.
+    pub(crate) unwritten: Option<Option<StateFacts>>,
 }
 
-/// Reads what is left of an apply from its events.
-pub(crate) fn remains(events: &[u8]) -> Remains {
-    let mut begun: BTreeMap<String, Option<String>> = BTreeMap::new();
+/// Creations that had begun, by address, with the id if they were complete.
+type Creations = BTreeMap<String, Option<String>>;
+
+/// Reads what is left of an apply from its events. `reported` is the unwritten state that its run has reported, if it
+/// has: the events may end before the run's own line about it.
+pub(crate) fn remains(events: &[u8], reported: Option<Option<StateFacts>>) -> Remains {
+    let mut begun = Creations::new();
     // Those of an apply that ended by itself. OpenTofu writes its errors in any order.
-    let mut settled: BTreeMap<String, Option<String>> = BTreeMap::new();
-    let mut state_unwritten = false;
+    let mut settled = Creations::new();
+    let mut unwritten = reported;
     for line in events.split(|byte| *byte == b'\n') {
+        if let Ok(event) = serde_json::from_slice::<StateEvent>(line) {
+            match event {
+                StateEvent::Unwritten { state } => unwritten = Some(state),
+                StateEvent::Written => {
+                    settled.append(&mut begun);
+                    unwritten = None;
+                }
+            }
+            continue;
+        }
         // The last line may be cut off, and other programs may have written between the lines.
         let Ok(line) = serde_json::from_slice::<Line>(line) else { continue };
         let applied = line.changes.is_some_and(|changes| changes.operation != "plan");
         let is_error = line.kind == "diagnostic" && line.level == "error";
-        state_unwritten |= is_error && line.diagnostic.is_some_and(|of| of.is_of_unwritten_state());
+        if is_error && line.diagnostic.is_some_and(|of| of.is_of_unwritten_state()) {
+            unwritten.get_or_insert(None);
+        }
         if is_error || line.kind == "change_summary" && applied {
             // OpenTofu writes errors and the summary last, after it has tried to save the state.
             settled.append(&mut begun);
@@ -99,11 +116,11 @@ pub(crate) fn remains(events: &[u8]) -> Remains {
             _ => {}
         }
     }
-    if state_unwritten {
+    if unwritten.is_some() {
         begun.append(&mut settled);
     }
     let orphans = begun.into_iter().map(|(address, id)| OrphanedResource { address, id });
-    Remains { orphans: orphans.collect(), state_unwritten }
+    Remains { orphans: orphans.collect(), unwritten }
 }
 
 impl Diagnostic {
@@ -130,8 +147,8 @@ mod tests {
     fn a_killed_apply_lists_every_resource_that_it_had_begun_to_create() {
         let events =
             [START, COMPLETE, UPDATE, "not json", OTHER, r#"{"type":"apply_pro"#].join("\n");
-        let found = remains(events.as_bytes());
-        assert!(!found.state_unwritten);
+        let found = remains(events.as_bytes(), None);
+        assert_eq!(found.unwritten, None);
         let found: Vec<_> =
             found.orphans.iter().map(|o| (o.address.as_str(), o.id.as_deref())).collect();
         assert_eq!(found, [("terraform_data.a", Some("42")), ("terraform_data.b", None)]);
@@ -141,7 +158,7 @@ mod tests {
     fn an_apply_that_ended_by_itself_leaves_no_orphaned_resources() {
         for end in [SUMMARY, OTHER_ERROR, ERROR_OF_A_RESOURCE] {
             let events = [START, COMPLETE, end].join("\n");
-            assert_eq!(remains(events.as_bytes()), Remains::default(), "{end}");
+            assert_eq!(remains(events.as_bytes(), None), Remains::default(), "{end}");
         }
     }
 
@@ -149,10 +166,30 @@ mod tests {
     fn an_apply_that_could_not_write_its_state_leaves_everything_that_it_created() {
         for ends in [&[UNWRITTEN][..], &[OTHER_ERROR, UNWRITTEN], &[UNWRITTEN, OTHER_ERROR]] {
             let events = [&[START, COMPLETE], ends].concat().join("\n");
-            let found = remains(events.as_bytes());
-            assert!(found.state_unwritten, "{ends:?}");
+            let found = remains(events.as_bytes(), None);
+            assert_eq!(found.unwritten, Some(None), "{ends:?}");
             let addresses: Vec<_> = found.orphans.iter().map(|o| o.address.as_str()).collect();
             assert_eq!(addresses, ["terraform_data.a"], "{ends:?}");
         }
+    }
+    #[test]
+    fn the_runners_own_lines_say_which_state_is_unwritten_and_that_it_was_written_afterwards() {
+        let facts = StateFacts { lineage: "a".to_owned(), serial: 2, resources: 1, digest: None };
+        let line = |event: &StateEvent| serde_json::to_string(event).unwrap();
+        let own = line(&StateEvent::Unwritten { state: Some(facts.clone()) });
+        let written = line(&StateEvent::Written);
+        let read = |lines: &[&str]| remains(lines.join("\n").as_bytes(), None);
+        let found = read(&[START, COMPLETE, UNWRITTEN, &own]);
+        assert_eq!((found.unwritten, found.orphans.len()), (Some(Some(facts)), 1));
+        // The shipped events, and the same lines again from the platform.
+        let twice = [START, COMPLETE, UNWRITTEN, &own, START, COMPLETE, UNWRITTEN, &own, &written];
+        assert_eq!(read(&twice), Remains::default());
+    }
+
+    #[test]
+    fn a_reported_unwritten_state_counts_although_the_events_do_not_tell_of_it() {
+        let events = [START, COMPLETE, OTHER_ERROR].join("\n");
+        let found = remains(events.as_bytes(), Some(None));
+        assert_eq!((found.unwritten, found.orphans.len()), (Some(None), 1));
     }
 }

@@ -23,10 +23,6 @@ const MAX_TRIES: u32 = 20;
 /// own limits. A reconciliation that takes longer hangs, and its slot goes to others.
 pub const RECONCILE_TIMEOUT: Duration = Duration::from_mins(4);
 
-/// Limit of fetching the rest of a dead job's output. The job's end is written in the same
-/// reconciliation.
-const SALVAGE_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Why a deployment is reconciled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
@@ -159,13 +155,9 @@ impl Launcher {
         };
         if let Observation::Gone(_) = observation
             && let Ok(dispatcher) = &resolved.dispatcher
+            && let Some(number) = deployment.open_attempt().map(|attempt| attempt.number)
         {
-            let salvage = self.salvage(due, &mut deployment, dispatcher);
-            if let Ok(salvaged) = tokio::time::timeout(SALVAGE_TIMEOUT, salvage).await {
-                salvaged?;
-            } else {
-                tracing::warn!(deployment = %due.id, "fetching the rest of the job's output takes too long");
-            }
+            self.salvage(due, &mut deployment, number, dispatcher).await?;
         }
         let now = self.clock.now();
         let open = deployment.open_attempt();

@@ -2,51 +2,102 @@
 //! behind.
 
 use crate::orphaned_resources::{OrphanedResource, Remains, remains};
-use crate::{LaunchError, Launcher, last_job};
-use canyon_dispatch::{Dispatcher, JobRef, TailStream};
+use crate::{LaunchError, Launcher};
+use canyon_dispatch::{DispatchError, Dispatcher, JobRef, TailStream};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::Phase;
+use canyon_domain::lifecycle::LEASE;
 use canyon_store::StoreError;
 use canyon_store::blob_keys::{BlobKey, Stream};
 use canyon_store::deployment_lists::Due;
 use canyon_store::streams::{MAX_STREAM, StreamRef};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
-/// The maximum number of bytes that is fetched from one stream after a job's death.
+/// The maximum number of bytes of a log that is fetched after a job's death.
 const MAX_SALVAGE: u64 = 16 * 1024 * 1024;
-/// The maximum number of bytes of shipped events in which the launcher looks for orphaned resources, and of pieces that
-/// hold them. Of more events it reads the last ones.
+/// The maximum number of bytes of events in which the launcher looks for orphaned resources, and of shipped pieces that
+/// hold them. Of more events it reads the last ones: a resource whose creation a dead run had begun and not completed
+/// is mostly among them.
 const MAX_EVENTS: (u64, usize) = (16 * 1024 * 1024, 10_000);
+/// Limit of fetching the events. The job's end is written in the same reconciliation.
+const EVENTS_TIMEOUT: Duration = Duration::from_mins(1);
+/// Limit of fetching the rest of the log.
+const LOG_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often the launcher asks for a part of the events that the platform does not return, and the pause before that.
+const EVENTS_TRIES: u32 = 3;
+const EVENTS_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the platform has of a dead job's events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// The launcher has read them, or the job has changed nothing.
+    Read,
+    /// Nothing: it has removed them, or never had any.
+    Nothing,
+    /// It did not return them: a later call may read them.
+    Unreadable,
+}
 
 impl Launcher {
-    /// Stores the rest of a dead job's log, and records the resources whose creation it had begun
-    /// and that its state may not contain, or that OpenTofu could not write the state.
+    /// Reads what the dead job of attempt `number` left: records the resources whose creation it had begun and that its
+    /// state may not contain, and that OpenTofu could not write the state; stores the rest of its log.
+    ///
+    /// If the platform has no events, those that the runner sent suffice if it has sent a report a moment before its job
+    /// was gone. Otherwise the attempt is [unsalvaged](canyon_domain::attempt::Attempt::unsalvaged).
     pub(crate) async fn salvage(
         &self,
         due: Due,
         deployment: &mut Deployment,
+        number: u32,
         dispatcher: &Arc<dyn Dispatcher>,
-    ) -> Result<(), LaunchError> {
-        let Some(job) = last_job(deployment) else { return Ok(()) };
-        let Some(attempt) = deployment.open_attempt() else { return Ok(()) };
-        let Some(claim) = &attempt.claim else { return Ok(()) };
+    ) -> Result<Evidence, LaunchError> {
+        let attempt = deployment.attempts.iter().find(|attempt| attempt.number == number);
+        let Some((attempt, claim)) = attempt.and_then(|of| Some((of, of.claim.as_ref()?))) else {
+            return Ok(Evidence::Read);
+        };
+        let was_reporting =
+            attempt.ended.is_none() && self.clock.now() < claim.heartbeat_at + LEASE;
+        let job = JobRef { deployment: due.id, attempt: number, handle: attempt.handle.clone() };
         let (log_from, events_from) = claim.streams_from;
-        let reached = attempt.phase;
-        self.ship_log(due, &job, dispatcher, log_from).await?;
-        if reached < Phase::Apply {
-            return Ok(());
+        let mut evidence = Evidence::Read;
+        // The events first: they say what may be abandoned, and the time is limited.
+        if attempt.phase >= Phase::Apply {
+            let reported = attempt.unwritten.clone().map(|state| state.facts);
+            let mut events = self.shipped_events(due, events_from).await?;
+            evidence = add_events_of_platform(&mut events, &job, dispatcher).await;
+            self.keep_remains(due, deployment, number, remains(&events, reported)).await?;
+            deployment.set_unsalvaged(number, evidence != Evidence::Read && !was_reporting);
         }
-        let events = self.events(due, &job, dispatcher, events_from).await?;
-        let Remains { orphans, state_unwritten } = remains(&events);
-        // The run itself knows more of that state, if its report of it has arrived.
-        let is_reported = deployment.open_attempt().is_some_and(|of| of.unwritten.is_some());
-        if state_unwritten && !is_reported {
-            deployment.could_not_write_state(job.attempt, None);
+        match timeout(LOG_TIMEOUT, self.ship_log(due, &job, dispatcher, log_from)).await {
+            Ok(shipped) => shipped?,
+            Err(_) => {
+                tracing::warn!(deployment = %due.id, "fetching the rest of the job's log takes too long");
+            }
         }
-        if !orphans.is_empty() {
-            self.keep_orphans(due, &job, &orphans).await?;
-            deployment.kept.orphans = u32::try_from(orphans.len()).unwrap_or(u32::MAX);
+        Ok(evidence)
+    }
+
+    async fn keep_remains(
+        &self,
+        due: Due,
+        deployment: &mut Deployment,
+        number: u32,
+        found: Remains,
+    ) -> Result<(), LaunchError> {
+        let is_late =
+            deployment.attempts.iter().any(|of| of.number == number && of.ended.is_some());
+        match found.unwritten {
+            Some(facts) => _ = deployment.could_not_write_state(number, facts),
+            None => deployment.wrote_state(number),
         }
+        if !found.orphans.is_empty() || (is_late && deployment.kept.orphans > 0) {
+            let key = if is_late { BlobKey::late_orphans } else { BlobKey::orphans };
+            self.keep_orphans(&key(due.org, due.id, number), &found.orphans).await?;
+            deployment.kept.late_orphans = is_late;
+        }
+        deployment.kept.orphans = u32::try_from(found.orphans.len()).unwrap_or(u32::MAX);
         Ok(())
     }
 
@@ -80,34 +131,7 @@ impl Launcher {
         Ok(())
     }
 
-    /// The events of this attempt: first those that the runner sent, then those that the platform
-    /// still has. An event may be in both, which does no harm: [`remains`] gives the same result for
-    /// repeated events.
-    async fn events(
-        &self,
-        due: Due,
-        job: &JobRef,
-        dispatcher: &Arc<dyn Dispatcher>,
-        from: u64,
-    ) -> Result<Vec<u8>, LaunchError> {
-        let mut events = self.shipped_events(due, from).await?;
-        // The last line that the runner sent may be incomplete.
-        events.push(b'\n');
-        let mut position = 0;
-        while position < MAX_SALVAGE {
-            match dispatcher.tail(job, TailStream::Events, position).await {
-                Ok(tail) if !tail.is_empty() => {
-                    position += tail.len() as u64;
-                    events.extend(tail);
-                }
-                Ok(_) | Err(_) => break,
-            }
-        }
-        Ok(events)
-    }
-
-    /// The events that the runner of this attempt has sent. Of more than [`MAX_EVENTS`] the last ones: a resource whose
-    /// creation a dead run had begun and not completed is mostly among them.
+    /// The events that the runner of this attempt has sent.
     async fn shipped_events(&self, due: Due, from: u64) -> Result<Vec<u8>, StoreError> {
         let stream = StreamRef { org: due.org, deployment: due.id, stream: Stream::Events };
         let (bytes, count) = MAX_EVENTS;
@@ -119,14 +143,63 @@ impl Launcher {
 
     async fn keep_orphans(
         &self,
-        due: Due,
-        job: &JobRef,
+        key: &BlobKey,
         orphans: &[OrphanedResource],
     ) -> Result<(), LaunchError> {
-        let key = BlobKey::orphans(due.org, due.id, job.attempt);
         let bytes = serde_json::to_vec(orphans)
             .map_err(|source| StoreError::corrupt("store orphans", key.to_string(), source))?;
-        self.blobs.put_if_absent(&key, bytes.into()).await?;
+        self.blobs.put_if_absent(key, bytes.into()).await?;
         Ok(())
+    }
+}
+
+/// Adds the events that the platform still has to those that the runner has `sent`. An event may be in both, which does no
+/// harm: [`remains`] gives the same result for repeated events.
+async fn add_events_of_platform(
+    sent: &mut Vec<u8>,
+    job: &JobRef,
+    dispatcher: &Arc<dyn Dispatcher>,
+) -> Evidence {
+    let failure = match timeout(EVENTS_TIMEOUT, events_of_platform(job, dispatcher)).await {
+        Ok(Ok(rest)) if rest.is_empty() => return Evidence::Nothing,
+        Ok(Ok(rest)) => {
+            // The last line that the runner sent may be incomplete.
+            sent.push(b'\n');
+            sent.extend(rest);
+            return Evidence::Read;
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("not within {} s", EVENTS_TIMEOUT.as_secs()),
+    };
+    tracing::warn!(error = failure, deployment = %job.deployment, "cannot read the events of the dead job");
+    Evidence::Unreadable
+}
+
+/// The events that the platform has of a job.
+async fn events_of_platform(
+    job: &JobRef,
+    dispatcher: &Arc<dyn Dispatcher>,
+) -> Result<Vec<u8>, DispatchError> {
+    let most = usize::try_from(MAX_EVENTS.0).unwrap_or(usize::MAX);
+    let (mut events, mut position, mut failures) = (Vec::new(), 0, 0);
+    loop {
+        match dispatcher.tail(job, TailStream::Events, position).await {
+            Ok(part) if part.is_empty() => return Ok(events),
+            Ok(part) => {
+                (position, failures) = (position + part.len() as u64, 0);
+                events.extend(part);
+                // Twice as much as is kept, so that not every part moves all others.
+                if events.len() >= 2 * most {
+                    events.drain(..events.len() - most);
+                }
+            }
+            Err(error) => {
+                failures += 1;
+                if failures == EVENTS_TRIES {
+                    return Err(error);
+                }
+                tokio::time::sleep(EVENTS_PAUSE).await;
+            }
+        }
     }
 }

@@ -71,6 +71,17 @@ pub struct Claimed {
     pub offsets: Offsets,
     /// Seconds between two reports without new output.
     pub report_seconds: u32,
+    /// The newest format of reports and results that Canyon understands ([`REPORT_FORMAT`]). Default: 1.
+    #[serde(default = "first_format")]
+    pub report_format: u32,
+}
+
+/// The newest format of [`ReportBody`] and [`DeploymentResultsUpdateBody`]. Format 2 has `unwritten`. A
+/// Canyon that announces an older one refuses a body with a field that it does not know.
+pub const REPORT_FORMAT: u32 = 2;
+
+fn first_format() -> u32 {
+    1
 }
 
 /// Number of bytes in each stream.

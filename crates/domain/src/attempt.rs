@@ -71,6 +71,11 @@ pub struct Attempt {
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
+    /// It ended without a result after it had begun to apply, and Canyon has not read yet what its job left:
+    /// the job is not proved gone, or its platform did not return the job's events. Until then the job's
+    /// remains must stay where they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsalvaged: bool,
     /// When its job was proved gone by the platform. The attempt's end alone proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_gone_at: Option<Timestamp>,

@@ -41,4 +41,11 @@ impl AuditRecord {
             details: Vec::new(),
         }
     }
+
+    /// The record that Canyon has read, after the deployment's end, that its job could not write the state: until an
+    /// administrator accepts a state, deployments of its environment are refused.
+    pub fn of_salvage(id: Uuid, at: Timestamp, deployment: &Deployment) -> Self {
+        let action = "deployment.state_unwritten".to_owned();
+        Self { action, ..Self::of_end(id, at, "canyon", deployment) }
+    }
 }

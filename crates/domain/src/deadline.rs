@@ -169,6 +169,7 @@ pub fn stopping(deployment: &mut Deployment, now: Timestamp) {
 pub fn observed(deployment: &mut Deployment, observation: Observation, now: Timestamp) {
     let Some(attempt) = deployment.open_attempt().cloned() else { return };
     let queued = matches!(observation, Observation::Queued(_));
+    let is_gone = matches!(observation, Observation::Gone(_));
     let (outcome, waiting) = match observation {
         Observation::Gone(reason) => (Some(outcome_of_death(&attempt, reason)), None),
         Observation::Alive => (outcome_without_proof(&attempt, now), None),
@@ -181,6 +182,10 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
         ),
     };
     if let Some(outcome) = outcome {
+        if let Some(attempt) = deployment.attempts.last_mut() {
+            attempt.unsalvaged |= !is_gone && attempt.phase >= Phase::Apply;
+            attempt.suspected = false;
+        }
         // The attempt is open: `end` cannot refuse.
         let _ = end(deployment, attempt.number, outcome, now);
         return;
@@ -241,6 +246,11 @@ fn outcome_of_death(attempt: &Attempt, reason: Option<Failure>) -> Outcome {
 /// hangs.
 fn outcome_without_proof(attempt: &Attempt, now: Timestamp) -> Option<Outcome> {
     let stop = attempt.stop.as_ref()?;
-    (now >= stop.asked_at + attempt.limits.stop() + STOP_PROOF_TIMEOUT)
-        .then(|| outcome_of_stop(attempt, stop))
+    ended_without_proof(attempt, now).then(|| outcome_of_stop(attempt, stop))
+}
+
+/// Whether an attempt that ended at `end` ended because its stop could not be proved: its job may have lived on.
+pub(crate) fn ended_without_proof(attempt: &Attempt, end: Timestamp) -> bool {
+    let stop = attempt.stop.as_ref();
+    stop.is_some_and(|stop| end >= stop.asked_at + attempt.limits.stop() + STOP_PROOF_TIMEOUT)
 }

@@ -242,6 +242,9 @@ pub struct Kept {
     /// Number of resources that may exist and are not in the state.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub orphans: u32,
+    /// They were read again after the attempt's end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late_orphans: bool,
 }
 
 impl Kept {

@@ -119,6 +119,11 @@ impl EnvironmentState {
         is_known_to || self.doubt.is_some() || self.unwritten.is_some()
     }
 
+    /// Whether this deployment began to apply, and may have left more than the state lists.
+    pub fn is_unfinished(&self, deployment: DeploymentId) -> bool {
+        self.doubt == Some(Doubt::Unfinished(deployment))
+    }
+
     /// Whether a state certainly exists, so that a run which finds none must fail: the state was lost, or is
     /// in the storage of another platform (`may_be_elsewhere`: each machine or cluster on which jobs run has
     /// a storage of its own).

@@ -13,6 +13,7 @@ use crate::runner_rules::{Place, Scope};
 use crate::scoped_role::Target;
 use crate::state_storage::StateStorage;
 use crate::turn::Turns;
+use crate::unfinished_run::UnfinishedRun;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -248,6 +249,10 @@ impl Environment {
                 && !deployment.accept_state,
             must_exist: recorded.is_some_and(|state| state.must_exist(may_be_elsewhere))
                 && !deployment.accept_state,
+            unfinished: unfinished
+                .filter(|of| recorded.is_some_and(|state| state.is_unfinished(of.id)))
+                .filter(|of| !deployment.accept_state && !known_since(of))
+                .map(UnfinishedRun::of),
             unwritten: recorded
                 .and_then(|state| state.unwritten.clone())
                 .filter(|_| !deployment.accept_state),

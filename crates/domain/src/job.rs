@@ -7,6 +7,7 @@ pub use crate::inputs::Inputs;
 use crate::job_identity::JobIdentity;
 use crate::module_source::ModuleSource;
 use crate::secret_variables::SecretVariables;
+use crate::unfinished_run::UnfinishedRun;
 use crate::unwritten_state::UnwrittenState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -102,9 +103,9 @@ pub struct Job {
 }
 
 /// The newest format of a [`Job`] that this version writes and understands. Format 2 compares and moves states and
-/// limits deletions, and format 3 looks for a state that could not be written: programs of earlier versions would run
-/// such a job and leave that out.
-pub const FORMAT: u32 = 3;
+/// limits deletions, format 3 looks for a state that could not be written, and format 4 waits for what an unfinished run
+/// left: programs of earlier versions would run such a job and leave that out.
+pub const FORMAT: u32 = 4;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
@@ -113,6 +114,9 @@ impl Job {
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
+        if self.state.unfinished.is_some_and(|run| run.unsalvaged) {
+            return 4;
+        }
         match (&self.state.unwritten, is_guarded || self.max_deletions.is_some()) {
             (Some(_), _) => 3,
             (None, true) => 2,
@@ -140,6 +144,9 @@ pub struct StateTask {
     /// A state must exist, although its facts are not known: a run that succeeded has written it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_exist: bool,
+    /// The last run that began to apply ended without a result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<UnfinishedRun>,
     /// The last apply could not write this state: any other ends the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwritten: Option<UnwrittenState>,
@@ -285,7 +292,14 @@ mod tests {
         assert_eq!(state(serde_json::json!({ "vacant": true })), 2);
         assert_eq!(state(serde_json::json!({ "accepted": true })), 2);
         let unwritten = serde_json::json!({ "uncertain": true, "unwritten": { "by": ID } });
-        assert_eq!(state(unwritten), FORMAT);
+        assert_eq!(state(unwritten), 3);
+        let unfinished = |unsalvaged| {
+            serde_json::json!({
+                "uncertain": true, "unfinished": { "by": ID, "unsalvaged": unsalvaged },
+            })
+        };
+        assert_eq!(state(unfinished(false)), 2);
+        assert_eq!(state(unfinished(true)), FORMAT);
         let former = serde_json::json!({ "place": "/old", "backend": {} });
         assert_eq!(state(serde_json::json!({ "move_from": former })), 2);
         assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), 2);

@@ -54,6 +54,7 @@ pub mod to_json;
 pub mod trust;
 pub mod trust_policy;
 pub mod turn;
+pub mod unfinished_run;
 pub mod unwritten_state;
 pub mod waiting;
 

@@ -116,6 +116,7 @@ pub fn launch(
         waiting: None,
         stop: None,
         ended: None,
+        unsalvaged: false,
         job_gone_at: None,
         places: Vec::new(),
         lock: None,
@@ -315,14 +316,19 @@ pub fn end(
 
 /// The platform hints that the job of attempt `number` is gone. It is no proof: the launcher checks at once.
 /// Returns whether the deployment must be written; a repeated or late hint, or one for another attempt,
-/// changes nothing.
+/// changes nothing. A late one counts if Canyon has not read yet what the job left.
 pub fn suspect(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool {
-    let Ok(attempt) = open(deployment, number) else { return false };
+    let awaited = |attempt: &&mut Attempt| {
+        attempt.number == number && (attempt.ended.is_none() || attempt.unsalvaged)
+    };
+    let Some(attempt) = deployment.attempts.iter_mut().find(awaited) else { return false };
     if attempt.suspected {
         return false;
     }
     attempt.suspected = true;
-    deployment.due_at = Some(now);
+    if attempt.ended.is_none() {
+        deployment.due_at = Some(now);
+    }
     true
 }
 

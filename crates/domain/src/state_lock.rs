@@ -10,6 +10,7 @@
 
 use crate::attempt::{Attempt, Outcome};
 pub use crate::blocking_lock::{BlockingLock, Holder};
+use crate::deadline::ended_without_proof;
 use crate::deployment::Deployment;
 use crate::ids::DeploymentId;
 use jiff::Timestamp;
@@ -78,6 +79,9 @@ pub enum Reason {
     Stranger,
     /// A live process of that host that belongs to no job may own it.
     Neighbour(u32),
+    /// The owner could not write its state, and Canyon has read that after the asker had compared the state: it must
+    /// compare again.
+    Unwritten(DeploymentId),
 }
 
 impl fmt::Display for Reason {
@@ -88,6 +92,11 @@ impl fmt::Display for Reason {
                 f.write_str("no earlier attempt in this environment ran on that host at that time")
             }
             Self::Neighbour(pid) => write!(f, "process {pid} of that host may hold it"),
+            Self::Unwritten(deployment) => write!(
+                f,
+                "its holder is dead, and the deployment {deployment} could not write its state: deploy again, and \
+                 Canyon says what is to be done"
+            ),
         }
     }
 }
@@ -122,6 +131,15 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
     if let Some(alive) = suspects.iter().find(|(.., attempt)| gone_at(attempt).is_none()) {
         return Verdict::Wait(holder(alive));
     }
+    // The asker has compared the state since its claim.
+    let asked = asker.attempts.iter().find(|attempt| attempt.number == number);
+    let compared_at = asked.and_then(|attempt| attempt.claim.as_ref()).map(|claim| claim.at);
+    let unwritten = suspects.iter().find(|(.., attempt)| {
+        attempt.unwritten.is_some() && gone_at(attempt).is_some_and(|at| compared_at <= Some(at))
+    });
+    if let Some((_, deployment, _)) = unwritten {
+        return Verdict::Keep(Reason::Unwritten(*deployment));
+    }
     let proof = suspects
         .first()
         .and_then(|dead| Some(Proof { holder: holder(dead), gone_at: gone_at(dead.2)? }));
@@ -129,8 +147,8 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
 }
 
 /// Whether the attempt may have made a lock of this host and time. An attempt without a claim never ran
-/// OpenTofu; in one that succeeded, each command has freed its lock; one that has not ended may still make
-/// locks.
+/// OpenTofu; in one that succeeded, each command has freed its lock; one that has not ended, or that ended
+/// although its job may still have lived, may still make locks.
 fn may_have_made(attempt: &Attempt, host: &str, created: Timestamp) -> bool {
     let Some(claim) = attempt.claim.as_ref().filter(|claim| claim.host.as_deref() == Some(host))
     else {
@@ -140,7 +158,14 @@ fn may_have_made(attempt: &Attempt, host: &str, created: Timestamp) -> bool {
     let until = match &attempt.ended {
         None => Timestamp::MAX,
         Some(ended) if ended.outcome == Outcome::Succeeded => return false,
-        Some(ended) => ended.at.saturating_add(CLOCK_SKEW).unwrap_or(Timestamp::MAX),
+        Some(ended) => {
+            let last = if ended_without_proof(attempt, ended.at) {
+                attempt.job_gone_at.unwrap_or(Timestamp::MAX)
+            } else {
+                ended.at
+            };
+            last.saturating_add(CLOCK_SKEW).unwrap_or(Timestamp::MAX)
+        }
     };
     (from..=until).contains(&created)
 }

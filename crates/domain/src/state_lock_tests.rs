@@ -1,7 +1,7 @@
 //! No lock is broken without a proof.
 
 use super::*;
-use crate::attempt::{Limits, Outcome, SecretHash};
+use crate::attempt::{Limits, Outcome, SecretHash, Stop, StopReason};
 use crate::deployment::{Kept, Mode, Status};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EnvUuid, PrincipalId};
@@ -257,5 +257,35 @@ proptest! {
             Verdict::Wait(_) => prop_assert!(suspects.iter().any(|dead| !dead)),
             Verdict::Keep(_) => prop_assert!(suspects.is_empty()),
         }
+    }
+}
+
+#[test]
+fn an_attempt_that_ended_without_proof_may_make_locks_until_its_job_is_gone() {
+    let mut unproved = queued(1, 1);
+    let number = run(&mut unproved, "pod-1", 100);
+    let stop = Stop { reason: StopReason::Silence, asked_at: at(100) };
+    unproved.attempts[0].stop = Some(stop);
+    lifecycle::end(&mut unproved, number, lost(), at(250)).unwrap();
+    let late = lock("root@pod-1", 900);
+    let decision = |of: &Deployment| judge(&late, &asker(), 1, &[of.clone()]);
+    assert_eq!(decision(&unproved), Verdict::Wait(HOLDER));
+    lifecycle::job_gone(&mut unproved, 1, at(890));
+    let proof = Proof { holder: HOLDER, gone_at: at(890) };
+    assert_eq!(decision(&unproved), Verdict::Break(proof));
+    unproved.attempts[0].job_gone_at = Some(at(700));
+    assert_eq!(decision(&unproved), Verdict::Keep(Reason::Stranger), "it was gone before");
+}
+
+#[test]
+fn a_lock_is_kept_if_its_owner_proves_to_have_left_an_unwritten_state_after_the_asker_compared() {
+    let (mut dead, lock) = (ended(), lock("root@pod-1", 150));
+    dead.could_not_write_state(1, None);
+    for (gone_at, verdict) in [
+        (1_100, Verdict::Keep(Reason::Unwritten(dead.id))),
+        (230, Verdict::Break(Proof { holder: HOLDER, gone_at: at(230) })),
+    ] {
+        dead.attempts[0].job_gone_at = Some(at(gone_at));
+        assert_eq!(judge(&lock, &asker(), 1, &[dead.clone()]), verdict);
     }
 }

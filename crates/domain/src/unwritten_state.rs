@@ -7,6 +7,7 @@
 use crate::deployment::{Deployment, Mode, Status};
 use crate::state_facts::StateFacts;
 pub use crate::state_facts::UnwrittenState;
+use serde::{Deserialize, Serialize};
 
 impl UnwrittenState {
     /// Whether `found` is this state, or a later version with the same resources. `before` is the state from
@@ -37,6 +38,22 @@ impl UnwrittenState {
             || (began && !moves);
         reported.filter(|_| creates).or_else(|| known.filter(|_| !has_found))
     }
+}
+
+/// A line that the runner adds to OpenTofu's `-json` lines when an apply has ended: whether the state was written. If
+/// the job dies before it can report, the launcher finds the line in its events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum StateEvent {
+    /// OpenTofu could not write the state; the runner pushes it.
+    #[serde(rename = "canyon_state_unwritten")]
+    Unwritten {
+        /// What is to be written; `None` if OpenTofu has not kept it beside the module.
+        state: Option<StateFacts>,
+    },
+    /// The runner has pushed the state since.
+    #[serde(rename = "canyon_state_written")]
+    Written,
 }
 
 /// The summary of OpenTofu's error about a state that it could not write.

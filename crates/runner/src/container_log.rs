@@ -4,7 +4,7 @@
 //! A thread of its own reads the files that the run writes. So a platform that does not read the output
 //! blocks only this thread. The output is masked, or encrypted, in the same way as what the runner ships.
 
-use crate::{event::Event, event::begun, mask::Mask, tail::Tail, workspace, workspace::Workspace};
+use crate::{event::begun, mask::Mask, tail::Tail, workspace, workspace::Workspace};
 use canyon_domain::container_log::{Encoder, note};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -113,8 +113,7 @@ impl Writer {
         let (encoder, mask) = (&mut self.encoder, &self.mask);
         let mut output = Vec::new();
         self.events.lines(|line| {
-            let known = serde_json::from_str::<Event>(line).ok().and_then(|event| begun(&event));
-            if let Some(known) = known {
+            if let Some(known) = begun(line) {
                 output.extend(encoder.event(&mask.text(&known.to_string())));
             }
         })?;

@@ -3,7 +3,7 @@
 //! The format is OpenTofu's "machine-readable UI" <https://opentofu.org/docs/internals/machine-readable-ui>,
 //! version 1. The runner ignores unknown kinds and fields, as that page asks for.
 
-use canyon_domain::unwritten_state::{UNWRITTEN_SUMMARY, is_error_of_unwritten_state};
+use canyon_domain::unwritten_state::{StateEvent, UNWRITTEN_SUMMARY, is_error_of_unwritten_state};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -28,6 +28,15 @@ pub struct Event {
     pub outputs: Option<BTreeMap<String, OutputEvent>>,
     /// With `diagnostic`: the warning or the error.
     pub diagnostic: Option<Diagnostic>,
+}
+
+/// The runner's own line about the state, if this is one.
+fn of_state(line: &str) -> Option<Value> {
+    if !line.contains("canyon_state_") {
+        return None;
+    }
+    let event: StateEvent = serde_json::from_str(line).ok()?;
+    serde_json::to_value(event).ok()
 }
 
 /// An action on a resource.
@@ -194,9 +203,14 @@ fn wordless(of: &Diagnostic) -> Value {
     serde_json::json!({"type": "diagnostic", "@level": of.severity, "diagnostic": kept})
 }
 
-/// The part of an event that shows, after the runner was killed, which resources may exist. The launcher's
-/// `orphans` reads these lines and fields. They hold no messages, and of the values only ids.
-pub fn begun(event: &Event) -> Option<Value> {
+/// The part of a line that shows, after the runner was killed, which resources may exist and whether the state was
+/// written. The launcher's `orphaned_resources` reads these lines and fields. They hold no messages, and of the values
+/// only ids.
+pub fn begun(line: &str) -> Option<Value> {
+    if let Some(event) = of_state(line) {
+        return Some(event);
+    }
+    let event: Event = serde_json::from_str(line).ok()?;
     match event.kind.as_str() {
         "apply_start" | "apply_complete" | "apply_errored" => event.hook.as_ref().map(|hook| {
             serde_json::json!({

@@ -172,14 +172,14 @@ fn what_the_provider_did_not_find_is_counted_but_for_files_of_an_earlier_job() {
 #[test]
 fn a_state_that_could_not_be_written_shows_in_the_events_without_words_too() {
     let event = |summary: &str| {
-        let line = format!(
+        format!(
             r#"{{"type":"diagnostic","diagnostic":{{"severity":"error","summary":"{summary}","detail":"secret"}}}}"#
-        );
-        serde_json::from_str(&line).unwrap()
+        )
     };
     let (unwritten, other) =
         (event("Failed to persist state to backend"), event("creating topic: secret"));
-    for form in [begun, reduced] {
+    let reduced = |line: &str| reduced(&serde_json::from_str(line).unwrap());
+    for form in [&begun as &dyn Fn(&str) -> Option<serde_json::Value>, &reduced] {
         let kept = form(&unwritten).unwrap();
         assert_eq!(kept["diagnostic"]["summary"], "Failed to save state");
         assert_eq!(kept["@level"], "error");

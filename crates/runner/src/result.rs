@@ -104,7 +104,6 @@ pub async fn deliver(
 ) -> Exit {
     let mut body = body;
     let (mut refusals, mut unanswered) = (0, Unanswered::new(must_end));
-    let (mut unknown, mut tried_without) = (None, false);
     let delivered = match body.status {
         ResultStatus::Success => Exit::Succeeded,
         ResultStatus::Failure => Exit::Failed,
@@ -126,18 +125,7 @@ pub async fn deliver(
         // One answer of Canyon that the body is too large suffices. The answer of a gateway may be a temporary fault, or
         // may belong to another request.
         let is_sure = error.is_too_large() && is_canyons || refusals >= MIN_REFUSALS;
-        if is_faulty && is_sure {
-            // A Canyon of an earlier version does not know this field. If it is not the reason, it is in the next try.
-            if !std::mem::replace(&mut tried_without, true) && body.unwritten.is_some() {
-                unknown = body.unwritten.take();
-                continue;
-            }
-            body.unwritten = unknown.take().or(body.unwritten);
-        }
         if (error.is_too_large() || is_faulty) && is_sure && leave_out(&mut body) {
-            continue;
-        }
-        if is_faulty && is_sure && body.unwritten.take().is_some() {
             continue;
         }
         let is_size = error.status().is_none() && unanswered.shows_size(&body, Instant::now());

@@ -71,7 +71,7 @@ pub async fn serve(session: Session, settings: Settings, workspace: Workspace, s
         let mut body = outcome.into_body(tofu_ran.then_some(&run.transcript.facts));
         body.chunks = chunks;
         body.state = run.state_report();
-        body.unwritten = run.state.unwritten.take();
+        body.unwritten = run.state.unwritten.take().filter(|_| api.knows_unwritten_states());
         body.phase = Some(run.progress.phase());
         body.untouched = run.applying == Applying::Announced;
         result::deliver(&api, body, stop.is_requested()).await

@@ -40,6 +40,7 @@ pub struct ApiConnection {
     client: Client,
     deployment: String,
     attempt: u32,
+    report_format: u32,
 }
 
 impl ApiConnection {
@@ -54,6 +55,11 @@ impl ApiConnection {
     /// Whether the error is Canyon's own answer to this attempt's runner.
     pub fn is_answer_of_canyon(&self, error: &ClientError) -> bool {
         error.of() == Some(&result_of(&self.deployment, self.attempt))
+    }
+
+    /// Whether Canyon understands a report or a result with an unwritten state: one of an earlier version refuses it.
+    pub fn knows_unwritten_states(&self) -> bool {
+        self.report_format >= 2
     }
 
     /// Reports that the run lives, with the next pieces of the log and the events.
@@ -138,7 +144,12 @@ pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
                     report_every: Duration::from_secs(claimed.report_seconds.clamp(1, 30).into()),
                     token,
                     read_token: claimed.read_token.map(SecretString::from),
-                    api: ApiConnection { client, deployment, attempt: settings.attempt },
+                    api: ApiConnection {
+                        client,
+                        deployment,
+                        attempt: settings.attempt,
+                        report_format: claimed.report_format,
+                    },
                 });
             }
             Err(error) => error,

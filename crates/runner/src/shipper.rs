@@ -9,7 +9,6 @@ use crate::{
     backoff::Backoff, session::ApiConnection, stop::Stop, stop::StopRequest, streams::Streams,
 };
 use canyon_api::attempt::{Chunk, ReportAnswer, ReportBody, Stream, UnwrittenStateBody};
-use canyon_api::client::ClientError;
 use canyon_domain::failure::Phase;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -156,8 +155,6 @@ pub struct Shipper {
     ended: watch::Receiver<bool>,
     outages: Outages,
     unwritten: Arc<OnceLock<UnwrittenStateBody>>,
-    /// Canyon, of an earlier version, does not understand a report of an unwritten state.
-    says_nothing_of_state: bool,
 }
 
 impl Shipper {
@@ -189,7 +186,6 @@ impl Shipper {
             ended,
             outages,
             unwritten,
-            says_nothing_of_state: false,
         };
         (shipper, progress)
     }
@@ -230,7 +226,7 @@ impl Shipper {
             let streams: Vec<_> = chunks.iter().map(|chunk| chunk.stream).collect();
             let sent = Sent { step, wish: self.stop.requested(), streams, ended };
             let unwritten = self.unwritten.get().filter(|_| step.is_unwritten).cloned();
-            let unwritten = unwritten.filter(|_| !self.says_nothing_of_state);
+            let unwritten = unwritten.filter(|_| self.api.knows_unwritten_states());
             let body = ReportBody { phase: step.phase, forgets: step.forgets, unwritten, chunks };
             let answer = tokio::select! {
                 answer = self.api.report(&body) => answer,
@@ -250,9 +246,6 @@ impl Shipper {
                 Err(error) if self.api.is_over(&error) => {
                     self.stop.request(StopRequest::StopWithoutResult);
                     return Vec::new();
-                }
-                Err(error) if step.is_unwritten && self.is_misunderstood(&error) => {
-                    self.says_nothing_of_state = true;
                 }
                 Err(error) => {
                     if !sent.streams.is_empty() {
@@ -284,13 +277,6 @@ impl Shipper {
         let is_more = self.streams.confirm(answer.offsets, &sent.streams);
         course.backlog.answered(is_more, sent.ended);
         is_more
-    }
-
-    /// Whether Canyon refuses the body of a report. One of an earlier version does not know every field.
-    fn is_misunderstood(&self, error: &ClientError) -> bool {
-        !self.says_nothing_of_state
-            && matches!(error.status(), Some(400 | 422))
-            && self.api.is_answer_of_canyon(error)
     }
 
     /// Returns when a run that was to stop has ended, and its result waits no longer for the streams.

@@ -22,7 +22,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The log that people read. If the runner dies, the launcher ships the rest of it.
@@ -120,6 +120,22 @@ impl Workspace {
         // The flag `NONBLOCK` is only for the open call. OpenTofu gets the file as its output, without the flag.
         fcntl_setfl(&file, OFlags::APPEND)?;
         Ok(file)
+    }
+
+    /// Appends a line. What is there may end within a line: the process that wrote it may have been killed.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or written.
+    pub fn append_line(&self, name: &str, line: &str) -> io::Result<()> {
+        let mut file = self.append(name)?;
+        let ends_with = |file: &File| {
+            let (mut last, length) = ([b'\n'], file.metadata()?.len());
+            File::open(self.path(name))?.read_at(&mut last, length.saturating_sub(1))?;
+            Ok::<_, io::Error>(last[0])
+        };
+        let begin = if ends_with(&file)? == b'\n' { "" } else { "\n" };
+        file.write_all(format!("{begin}{line}\n").as_bytes())
     }
 }
 

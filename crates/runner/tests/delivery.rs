@@ -141,14 +141,3 @@ fn a_result_that_is_refused_for_its_size_loses_its_largest_part_after_each_minut
         assert_eq!(parts(&server), left, "{outputs} and {log} after {took:?}");
     }
 }
-
-#[test]
-fn a_canyon_that_knows_no_unwritten_state_gets_everything_else() {
-    let server = server();
-    server.plane().knows_no_unwritten = true;
-    let unwritten = json!({ "unwritten": { "state": null } });
-    let (exit, _) = delivered(&server, result(2_000, 3_000, &unwritten), false, |_, _| {});
-    assert!(matches!(exit, Exit::Succeeded), "{exit:?}");
-    assert_eq!(parts(&server), [true; 3]);
-    assert_eq!(server.plane().result().unwritten, None);
-}

@@ -155,6 +155,19 @@ fn a_state_is_pushed_again_until_its_storage_is_back_and_the_own_lock_is_no_obst
     assert!(message.contains("it was pushed afterwards"), "{message}");
     assert!(plane.log().contains("which this run has left"), "{}", plane.log());
     assert_eq!((world.storage.resources(), &result.unwritten), (2, &None), "{}", plane.log());
+    let own: Vec<Value> =
+        plane.events().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let own = own
+        .iter()
+        .filter(|line| line["type"].as_str().is_some_and(|kind| kind.starts_with("canyon_")));
+    let own: Vec<_> =
+        own.map(|line| (line["type"].clone(), line["state"]["resources"].clone())).collect();
+    let (unwritten, written) = ("canyon_state_unwritten", "canyon_state_written");
+    assert_eq!(
+        own,
+        [(json!(unwritten), json!(2)), (json!(written), Value::Null)],
+        "for a launcher"
+    );
     let state = result.state.as_ref().unwrap();
     assert!(state.resources == 2 && !state.incomplete, "{state:?}");
     assert!(world.storage.kept.lock().unwrap().lock.is_empty(), "{}", plane.log());
@@ -319,5 +332,38 @@ fn a_run_after_a_state_that_was_not_written_ends_before_its_plan_unless_it_finds
         let plane = server.plane();
         assert_eq!(plane.result().status, ResultStatus::Success, "{}", plane.log());
         assert_eq!(plane.result().tf_resource_counts.unwrap().num_resources_added, 0);
+    }
+}
+
+#[test]
+fn a_run_after_one_of_which_nothing_is_known_plans_only_on_a_state_that_was_written_since() {
+    let home = Home::new();
+    let module = "resource \"terraform_data\" \"a\" {}\n";
+    let next = |expected: &Value, unsalvaged: bool| {
+        let unfinished = json!({ "by": BY, "unsalvaged": unsalvaged });
+        let state = json!({
+            "place": "/states/a", "uncertain": true, "expected": expected, "unfinished": unfinished,
+        });
+        let server = Server::start(home.job(module, &json!({ "state": state })));
+        code(home.start(&server));
+        server
+    };
+    // There was no state, and there is none.
+    let message = refused(&next(&Value::Null, true).plane());
+    for part in [BY, "no state was written", "deploy again when it does", "--accept-state"] {
+        assert!(message.contains(part), "no `{part}` in: {message}");
+    }
+    let first = next(&Value::Null, false);
+    let state = first.plane().result().state.clone().unwrap();
+    let facts = |serial| json!({ "lineage": state.lineage, "serial": serial, "resources": 1 });
+    refused(&next(&facts(state.serial), true).plane());
+    for (serial, unsalvaged, warns) in
+        [(state.serial, false, true), (state.serial - 1, true, false)]
+    {
+        let server = next(&facts(serial), unsalvaged);
+        let plane = server.plane();
+        assert_eq!(plane.result().status, ResultStatus::Success, "{}", plane.log());
+        let warning = "ended without a result, and the state is the one from before it";
+        assert_eq!(plane.log().contains(warning), warns, "{}", plane.log());
     }
 }

@@ -57,6 +57,11 @@ impl BlobKey {
         Self(format!("{}/attempts/{attempt}/orphans.json", folder(org, deployment)).into())
     }
 
+    /// The same, read again after the attempt's end: an object is written once.
+    pub fn late_orphans(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
+        Self(format!("{}/attempts/{attempt}/late-orphans.json", folder(org, deployment)).into())
+    }
+
     /// The resources in the state after an attempt: `.../attempts/<n>/resources.json`.
     pub fn resources(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
         Self(format!("{}/attempts/{attempt}/resources.json", folder(org, deployment)).into())

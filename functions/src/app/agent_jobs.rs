@@ -11,6 +11,7 @@ use canyon_api::agent::{
 };
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, Refused, TAIL_LIMIT, Wish};
+use canyon_domain::attempt::Attempt;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::shortened;
 use canyon_domain::ids::OrgUuid;
@@ -124,6 +125,15 @@ impl App {
         Ok(open.is_some_and(|attempt| attempt.number == job.attempt))
     }
 
+    /// Whether the launcher still needs a job: its attempt is open, or the launcher must read what the job left.
+    async fn is_needed(&self, org: OrgUuid, job: &JobKey) -> Result<bool, StoreError> {
+        let deployment = self.table.deployment(org, job.deployment).await?;
+        let is_needed = |attempt: &Attempt| {
+            attempt.number == job.attempt && (attempt.ended.is_none() || attempt.unsalvaged)
+        };
+        Ok(deployment.is_some_and(|deployment| deployment.attempts.iter().any(is_needed)))
+    }
+
     /// Records an agent's reports on jobs.
     pub(crate) async fn take_reports(
         &self,
@@ -166,9 +176,9 @@ impl App {
                 keep_time_if_unchanged(&before, &mut job);
             }
             if matches!(report.observation, Some(Observation::Gone(_)))
-                && !self.is_open(org, key).await?
+                && !self.is_needed(org, key).await?
             {
-                // The end of the job was recorded before, so the launcher no longer observes it.
+                // The launcher no longer observes it.
                 job.want(Wish::Forget);
             }
             if let Some(done) = report.done {

@@ -3,6 +3,7 @@
 use super::App;
 use crate::app::error::AppError;
 use bytes::Bytes;
+use canyon_api::deployment::Orphan;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_domain::principal::Principal;
 use canyon_store::blob_keys::BlobKey;
@@ -31,6 +32,17 @@ impl App {
         id: DeploymentId,
     ) -> Result<Option<Bytes>, AppError> {
         self.last_blob(by, id, BlobKey::encrypted_outputs).await
+    }
+
+    /// The resources that may exist although the state does not contain them.
+    pub(crate) async fn orphans(
+        &self,
+        by: &Principal,
+        id: DeploymentId,
+    ) -> Result<Vec<Orphan>, AppError> {
+        let late = self.readable_deployment(by, id).await?.kept.late_orphans;
+        let key = if late { BlobKey::late_orphans } else { BlobKey::orphans };
+        Ok(self.artifact(by, id, key).await?.unwrap_or_default())
     }
 
     async fn last_blob(

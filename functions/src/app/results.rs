@@ -145,6 +145,7 @@ impl App {
             outputs: !plain.is_empty(),
             encrypted_outputs: body.outputs.is_some(),
             orphans: u32::try_from(body.orphans.len()).unwrap_or(u32::MAX),
+            late_orphans: false,
         })
     }
 

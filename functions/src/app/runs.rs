@@ -8,7 +8,9 @@ use super::results::unwritten_facts;
 use super::runners::{stored_definition, unusable};
 use super::streams::ChunkError;
 use crate::app::error::AppError;
-use canyon_api::attempt::{Chunk, Claimed, Offsets, ReportAnswer, ReportBody, Stream};
+use canyon_api::attempt::{
+    Chunk, Claimed, Offsets, REPORT_FORMAT, ReportAnswer, ReportBody, Stream,
+};
 use canyon_domain::attempt::{ApplyNote, Attempt, Outcome, SecretHash};
 use canyon_domain::backend::backend_file;
 use canyon_domain::deployment::Deployment;
@@ -136,7 +138,8 @@ impl App {
             let read_token = Some(keys.read_token(of, job.fence).expose_secret().to_owned());
             let offsets = Offsets { log: from.0, events: from.1 };
             let report_seconds = REPORT_SECONDS;
-            return Ok(Claimed { token, read_token, job, offsets, report_seconds });
+            let report_format = REPORT_FORMAT;
+            return Ok(Claimed { token, read_token, job, offsets, report_seconds, report_format });
         }
         Err(AppError::contended(of.deployment))
     }

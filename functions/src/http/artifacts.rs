@@ -201,5 +201,5 @@ async fn orphans(
     caller: Member,
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<Vec<Orphan>>, ApiError> {
-    Ok(Json(app.artifact(&caller, id, BlobKey::orphans).await?.unwrap_or_default()))
+    Ok(Json(app.orphans(&caller, id).await?))
 }

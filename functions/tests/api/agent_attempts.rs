@@ -5,7 +5,11 @@ use crate::agent_world::{far_away, job, open, opening, order, order_next, say, t
 use crate::harness::Api;
 use crate::job::{lose, stored};
 use canyon_domain::agent_job::{AgentJob, Tail, Wish};
-use canyon_domain::deployment::Deployment;
+use canyon_domain::attempt::{Ended, Outcome};
+use canyon_domain::deployment::{Deployment, Status};
+use canyon_domain::failure::{Failure, FailureClass};
+use canyon_store::deployment_item::Wake;
+use canyon_store::outcome::Saved;
 use serde_json::{Value, json};
 
 /// The agent `berlin`, which took the first attempt before it was lost.
@@ -143,4 +147,28 @@ async fn a_new_session_clears_away_the_attempt_that_was_lost_and_goes_on_with_th
     let opened = say(&berlin.api, &berlin.token, "berlin/sessions", body).await.1;
     let held: Vec<_> = opened["held"].as_array().unwrap().iter().map(|held| &held["job"]).collect();
     assert_eq!((held, &opened["strays"]), (vec![&berlin.second], &json!([berlin.first])));
+}
+
+#[tokio::test]
+async fn what_a_job_left_stays_with_its_agent_until_the_launcher_has_read_it() {
+    let berlin = Berlin::start().await;
+    berlin.takes_the_second().await;
+    let [_, _, gone, _] = words();
+    for (is_unsalvaged, wish) in [(true, Wish::Run), (false, Wish::Forget)] {
+        let (_, mut deployment) = berlin.state().await;
+        let failure = Failure::new(FailureClass::Timeout, "it was silent");
+        // Ended without a proof: it had begun to apply.
+        let attempt = deployment.attempts.last_mut().unwrap();
+        attempt.ended = Some(Ended { at: berlin.api.app.now(), outcome: Outcome::Failed(failure) });
+        attempt.unsalvaged = is_unsalvaged;
+        deployment.status = Status::Failed;
+        deployment.version += 1;
+        let (table, org) = (&berlin.api.app.table, berlin.api.ours.uuid);
+        let saved = table.save_deployment(org, &deployment, Wake::None).await.unwrap();
+        assert_eq!(saved, Saved::Yes);
+        berlin.report(&berlin.second, &gone).await;
+        let (job, told) = berlin.state().await;
+        assert_eq!(job.wish, wish);
+        assert!(told.attempts.last().unwrap().suspected, "the launcher is told once");
+    }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Script {
     pub(crate) log: Mutex<Vec<u8>>,
     /// The same for its events.
     pub(crate) events: Mutex<Vec<u8>>,
+    /// Whether it does not return a job's output.
+    pub(crate) loses_output: Mutex<bool>,
     /// The jobs of a list.
     pub(crate) jobs: Mutex<Vec<JobRef>>,
 }
@@ -114,6 +116,9 @@ impl Dispatcher for Scene {
         offset: u64,
     ) -> Result<Vec<u8>, DispatchError> {
         self.0.ask("tail").await;
+        if *self.0.loses_output.lock().unwrap() {
+            return Err(DispatchError::unknown(FailureClass::Lost, "the output is away"));
+        }
         let kept = match stream {
             TailStream::Log => self.0.log.lock().unwrap(),
             TailStream::Events => self.0.events.lock().unwrap(),

@@ -3,7 +3,6 @@
 use crate::platform::Script;
 use crate::world::World;
 use canyon_domain::deadline::Observation;
-use canyon_domain::deployment::Deployment;
 use canyon_domain::environment_state::{Doubt, EnvironmentState, StateFacts};
 use canyon_domain::failure::Phase;
 use canyon_store::blob_keys::{BlobKey, Stream};
@@ -15,14 +14,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// OpenTofu has created a resource, and could not write the state.
-const UNWRITTEN: &[u8] = br#"{"@level":"info","type":"apply_start","hook":{"resource":{"addr":"terraform_data.a"},"action":"create"}}
+pub(crate) const UNWRITTEN: &[u8] = br#"{"@level":"info","type":"apply_start","hook":{"resource":{"addr":"terraform_data.a"},"action":"create"}}
 {"@level":"info","type":"apply_complete","hook":{"resource":{"addr":"terraform_data.a"},"action":"create","id_key":"id","id_value":"42"}}
 {"@level":"error","type":"diagnostic","diagnostic":{"severity":"error","summary":"Failed to save state"}}
 {"@level":"error","type":"diagnostic","diagnostic":{"severity":"error","summary":"Failed to persist state to backend"}}
 "#;
 
 /// A run that applies. Its log and events begin at these offsets.
-async fn applying(world: &World, streams_from: (u64, u64)) -> (Due, Arc<Script>) {
+pub(crate) async fn applying(world: &World, streams_from: (u64, u64)) -> (Due, Arc<Script>) {
     let (org, platform) = world.organization("acme").await;
     let due = world.accept(org).await;
     world.tend(due).await;
@@ -38,7 +37,7 @@ async fn applying(world: &World, streams_from: (u64, u64)) -> (Due, Arc<Script>)
 }
 
 /// The job dies, and its runner is silent.
-async fn dies(world: &World, due: Due, platform: &Script) {
+pub(crate) async fn dies(world: &World, due: Due, platform: &Script) {
     *platform.job.lock().unwrap() = Some(Observation::Gone(None));
     world.clock.by(61);
     world.tend(due).await;
@@ -92,9 +91,8 @@ async fn the_rest_of_a_dead_runs_log_is_stored_up_to_the_largest_stream() {
     assert_eq!(world.launcher.blobs.stream_end(of).await.unwrap(), MAX_STREAM);
 }
 
-async fn state_of_environment(world: &World, of: &Deployment, due: Due) -> EnvironmentState {
-    let environment = world.table.environment(due.org, &of.project, &of.env).await.unwrap();
-    environment.unwrap().state.unwrap()
+async fn state_of_environment(world: &World, due: Due) -> EnvironmentState {
+    world.environment(due).await.state.unwrap()
 }
 
 #[tokio::test]
@@ -106,7 +104,7 @@ async fn a_run_that_died_before_it_reported_its_unwritten_state_leaves_an_enviro
     dies(&world, due, &platform).await;
     let ended = world.read(due).await;
     assert_eq!((ended.status.is_terminal(), ended.kept.orphans), (true, 1));
-    let state = state_of_environment(&world, &ended, due).await;
+    let state = state_of_environment(&world, due).await;
     let unwritten = state.unwritten.unwrap();
     assert_eq!((unwritten.by, unwritten.facts), (due.id, None), "every state is refused");
     assert_eq!(state.doubt, Some(Doubt::Unfinished(due.id)));
@@ -125,6 +123,6 @@ async fn what_a_run_reported_of_its_unwritten_state_outlives_it() {
     let saved = world.table.save_deployment(due.org, &deployment, Wake::None).await.unwrap();
     assert_eq!(saved, Saved::Yes);
     dies(&world, due, &platform).await;
-    let state = state_of_environment(&world, &deployment, due).await;
+    let state = state_of_environment(&world, due).await;
     assert_eq!(state.unwritten.unwrap().facts, Some(facts), "a run that finds this state goes on");
 }

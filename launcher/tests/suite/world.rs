@@ -142,6 +142,26 @@ impl World {
         Due { org, id }
     }
 
+    /// Accepts another deployment into the environment of `before`, due now.
+    pub(crate) async fn accept_after(&self, before: Due) -> Due {
+        let (org, now) = (before.org, self.clock.now());
+        let id = DeploymentId(System.id(now));
+        let mut environment = self.environment(before).await;
+        environment.turns.join(id).unwrap();
+        environment.version += 1;
+        let (new, bundle, record) = (deployment(id, &environment, now), bundle(), record());
+        let stored = self.table.accept_deployment(org, &new, &bundle, &environment, None, &record);
+        stored.await.unwrap();
+        Due { org, id }
+    }
+
+    /// The environment of a deployment.
+    pub(crate) async fn environment(&self, of: Due) -> Environment {
+        let deployment = self.read(of).await;
+        let found = self.table.environment(of.org, &deployment.project, &deployment.env).await;
+        found.unwrap().unwrap()
+    }
+
     pub(crate) async fn read(&self, due: Due) -> Deployment {
         self.table.deployment(due.org, due.id).await.unwrap().unwrap()
     }

@@ -121,7 +121,7 @@ impl Run {
                 ),
             )
         };
-        if let Some(what) = self.not_arrived(facts) {
+        if let Some(what) = self.not_arrived(facts).or_else(|| self.unread_remains(facts)) {
             return Err(move_failure(former, &what));
         }
         compare(task.expected.as_ref(), task.uncertain, facts)

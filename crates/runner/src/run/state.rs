@@ -107,7 +107,9 @@ impl Run {
         match &seen {
             Some(StateSeen { facts: StateFacts { serial, resources, .. }, .. }) => {
                 log.step(&format!("the state has serial {serial}, {resources} resources"));
-                if task.uncertain && task.expected.as_ref().is_some_and(|of| of.serial == *serial) {
+                if task.unfinished.is_some()
+                    && task.expected.as_ref().is_some_and(|of| of.serial == *serial)
+                {
                     log.warn(
                         "an earlier run began to apply and ended without a result, and the state is the one from \
                          before it: if it created anything that is not among the orphans of its deployment, no state \
@@ -150,7 +152,7 @@ impl Run {
             return Err(moved_before(&task.place, to, task.vacant));
         }
         let found = seen.map(|seen| &seen.facts);
-        if let Some(what) = self.not_arrived(found) {
+        if let Some(what) = self.not_arrived(found).or_else(|| self.unread_remains(found)) {
             let place = &task.place;
             let message = format!("at `{place}`, {what}. Nothing was planned or changed");
             return Err(Failure::new(FailureClass::Config, message));
@@ -173,6 +175,23 @@ impl Run {
             return Err(Failure::new(FailureClass::Config, message));
         }
         compare(task.expected.as_ref(), task.uncertain, found).map_err(|mismatch| refuse(&mismatch))
+    }
+
+    /// Why `found` must not be worked on: it is the state from before an unfinished run, and Canyon has not read what that
+    /// run left.
+    pub(super) fn unread_remains(&self, found: Option<&StateFacts>) -> Option<String> {
+        let task = &self.job.state;
+        let unfinished = task.unfinished?;
+        unfinished.forbids(task.expected.as_ref(), found).then(|| {
+            format!(
+                "no state was written since the deployment {by} began to apply, which ended without a result: its job is \
+                 not proved gone, or what it left could not be read. What it created may be in no state, and would be \
+                 created a second time. If the agent or the cluster of that job did not answer, deploy again when it \
+                 does: Canyon then reads what the job left. Otherwise look for what it created, import that into the \
+                 state or remove it, and have an administrator deploy once with --accept-state",
+                by = unfinished.by
+            )
+        })
     }
 
     /// Ends a run whose plan has no summary of its changes, or whose module uses the output name that marks states as moved.

@@ -13,13 +13,14 @@ use crate::shipper::DELIVERY_TIMEOUT;
 use crate::state_file;
 use crate::stop::StopRequest;
 use crate::tofu::Tofu;
-use crate::{backoff::Backoff, host_processes, unreachable};
+use crate::{backoff::Backoff, host_processes, unreachable, workspace};
 use canyon_api::attempt::{JudgeLockBody, StateReportBody, UnwrittenStateBody};
 use canyon_domain::environment_state::StateFacts;
-use canyon_domain::unwritten_state::UnwrittenState;
+use canyon_domain::unwritten_state::{StateEvent, UnwrittenState};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -50,6 +51,7 @@ impl Run {
             // If this job is killed while it pushes, Canyon must know that what it created is in no state.
             let body = UnwrittenStateBody { state: state.facts.clone().map(report) };
             self.progress.could_not_write_state(body.clone());
+            self.record(&StateEvent::Unwritten { state: state.facts.clone() });
             self.transcript.log.step("pushing errored.tfstate to the state storage");
             self.transcript.log.flush();
             let begun = Instant::now();
@@ -57,6 +59,7 @@ impl Run {
             let seconds = begun.elapsed().as_secs();
             match pushed {
                 Ok(()) => {
+                    self.record(&StateEvent::Written);
                     format!(
                         "the state could not be written at first; it was pushed afterwards, within {seconds} s"
                     )
@@ -73,6 +76,7 @@ impl Run {
         } else if self.transcript.facts.state_unwritten {
             let body = UnwrittenStateBody::default();
             self.progress.could_not_write_state(body.clone());
+            self.record(&StateEvent::Unwritten { state: None });
             self.state.unwritten = Some(body);
             "the state could not be written, nor kept beside the module: what was created is not in it".to_owned()
         } else {
@@ -80,6 +84,15 @@ impl Run {
         };
         self.transcript.log.warn(&said);
         Some(said)
+    }
+
+    /// Adds the runner's own line to the events. OpenTofu has ended, so it does not write there now.
+    fn record(&mut self, event: &StateEvent) {
+        let line = serde_json::to_string(event).map_err(io::Error::from);
+        let written = line.and_then(|line| self.workspace.append_line(workspace::EVENTS, &line));
+        if let Err(error) = written {
+            self.transcript.log.warn(&format!("cannot write to the events: {error}"));
+        }
     }
 
     /// Pushes until the storage has the state, or the job must end. A storage that answers and refuses is asked for

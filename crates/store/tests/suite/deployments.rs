@@ -180,7 +180,7 @@ async fn a_deployment_with_all_its_fields_reads_back(table: Table) {
     full.rollback_to = Some(full.id);
     full.counts =
         Some(ResourceCounts { total: Some(30), added: 10, changed: 5, removed: u32::MAX });
-    full.kept = Kept { outputs: true, encrypted_outputs: true, orphans: 3 };
+    full.kept = Kept { outputs: true, encrypted_outputs: true, orphans: 3, late_orphans: false };
     let outcomes = [
         Outcome::Failed(Failure::new(FailureClass::Lost, "gone: \u{0}\u{1f4a5}")),
         Outcome::Cancelled,

@@ -1,0 +1,121 @@
+//! What the launcher reads of a job after its deployment has ended: the job was not proved gone, or its output was away.
+
+use crate::platform::Script;
+use crate::salvage::{UNWRITTEN, applying, dies};
+use crate::world::World;
+use canyon_domain::deadline::Observation;
+use canyon_domain::environment_state::Doubt;
+use canyon_domain::unfinished_run::UnfinishedRun;
+use canyon_launcher::Why;
+use canyon_store::blob_keys::BlobKey;
+use canyon_store::deployment_lists::Due;
+use serde_json::{Value, json};
+
+fn says(platform: &Script, observation: Observation) {
+    *platform.job.lock().unwrap() = Some(observation);
+}
+
+/// The platform does not answer until the deployment has ended.
+async fn ends_without_proof(world: &World, due: Due, platform: &Script) {
+    says(platform, Observation::Unknown("it is away".to_owned()));
+    for _ in 0..4 {
+        world.clock.by(301);
+        world.tend(due).await;
+    }
+    assert!(world.read(due).await.status.is_terminal());
+}
+
+/// What the next run of the environment is given about the earlier one.
+async fn unfinished(world: &World, earlier: Due, next: Due) -> Option<UnfinishedRun> {
+    let (environment, run) = (world.environment(next).await, world.read(next).await);
+    let storage = environment.state.as_ref().unwrap().storage.clone();
+    let earlier = world.read(earlier).await;
+    environment.state_for_job(&run, &storage, Some(&earlier)).1.unfinished
+}
+
+async fn assert_is_salvaged(world: &World, due: Due, platform: &Script) {
+    let ended = world.read(due).await;
+    assert_eq!((ended.kept.orphans, ended.unsalvaged_attempt()), (1, None));
+    let key = BlobKey::late_orphans(due.org, due.id, 1);
+    let orphans = world.launcher.blobs.get(&key).await.unwrap().unwrap();
+    let orphans: Value = serde_json::from_slice(&orphans).unwrap();
+    assert_eq!(orphans, json!([{ "address": "terraform_data.a", "id": "42" }]));
+    let state = world.environment(due).await.state.unwrap();
+    assert_eq!(state.doubt, Some(Doubt::Unfinished(due.id)));
+    assert_eq!(state.unwritten.map(|state| state.by), Some(due.id), "no state is taken for it");
+    assert_eq!(platform.count("forget"), 1);
+}
+
+#[tokio::test]
+async fn what_a_job_left_is_read_when_it_is_proved_gone_after_the_deployments_end() {
+    let world = World::new().await;
+    let (due, platform) = applying(&world, (0, 0)).await;
+    ends_without_proof(&world, due, &platform).await;
+    assert!(world.read(due).await.unsalvaged_attempt().is_some());
+    assert_eq!(platform.count("forget"), 0, "the evidence stays where it is");
+    *platform.events.lock().unwrap() = UNWRITTEN.to_vec();
+    says(&platform, Observation::Gone(None));
+    world.tend(due).await;
+    assert_is_salvaged(&world, due, &platform).await;
+    world.launcher.tend(due, Why::Ended).await.unwrap();
+    assert_eq!(platform.count("tail"), 3, "once: each stream to its end");
+}
+
+#[tokio::test]
+async fn the_next_launch_of_the_environment_reads_what_an_unfinished_job_left() {
+    let world = World::new().await;
+    let (due, platform) = applying(&world, (0, 0)).await;
+    ends_without_proof(&world, due, &platform).await;
+    let next = world.accept_after(due).await;
+    world.tend(next).await;
+    let run = Some(UnfinishedRun { by: due.id, unsalvaged: true });
+    assert_eq!(
+        unfinished(&world, due, next).await,
+        run,
+        "its run must not take the state for whole"
+    );
+    // The runner of that run has refused the state, and the platform is back.
+    says(&platform, Observation::Gone(None));
+    world.clock.by(3_000);
+    world.tend(next).await;
+    assert!(world.read(next).await.status.is_terminal());
+    *platform.events.lock().unwrap() = UNWRITTEN.to_vec();
+    let third = world.accept_after(due).await;
+    let forgotten = platform.count("forget");
+    world.tend(third).await;
+    let state = world.environment(third).await.state.unwrap();
+    assert_eq!(state.unwritten.map(|state| state.by), Some(due.id));
+    assert_eq!(platform.count("forget"), forgotten + 1);
+    let run = Some(UnfinishedRun { by: due.id, unsalvaged: false });
+    assert_eq!(unfinished(&world, due, third).await, run);
+}
+
+#[tokio::test]
+async fn events_that_the_platform_does_not_return_at_first_are_read_later() {
+    let world = World::new().await;
+    let (due, platform) = applying(&world, (0, 0)).await;
+    *platform.events.lock().unwrap() = UNWRITTEN.to_vec();
+    *platform.loses_output.lock().unwrap() = true;
+    dies(&world, due, &platform).await;
+    let ended = world.read(due).await;
+    assert!(ended.status.is_terminal() && ended.unsalvaged_attempt().is_some());
+    assert_eq!(platform.count("forget"), 0);
+    *platform.loses_output.lock().unwrap() = false;
+    world.tend(due).await;
+    assert_is_salvaged(&world, due, &platform).await;
+}
+
+#[tokio::test]
+async fn a_platform_without_output_leaves_no_doubt_about_a_run_that_was_reporting_until_its_end() {
+    for (silence, is_unsalvaged) in [(20, false), (61, true)] {
+        let world = World::new().await;
+        let (due, platform) = applying(&world, (0, 0)).await;
+        says(&platform, Observation::Gone(None));
+        world.clock.by(silence);
+        world.launcher.tend(due, Why::JobGone).await.unwrap();
+        let ended = world.read(due).await;
+        assert!(ended.status.is_terminal());
+        assert_eq!(ended.unsalvaged_attempt().is_some(), is_unsalvaged, "after {silence} s");
+        assert_eq!(platform.count("forget"), 1, "there is nothing to keep");
+    }
+}
