@@ -10,6 +10,7 @@ use canyon_domain::runner::agents::{AgentSettings, AgentTarget};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::StoreError;
+use canyon_store::runner_profiles::ProfileAgents;
 use canyon_store::runners::RunnerRecord;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long the runners of agents are taken to be what they were.
+/// How long one process uses what it has read of runners and runner profiles.
 const RUNNERS: SignedDuration = SignedDuration::from_secs(5);
 /// How long the name of an organization is taken to be its own.
 const NAMES: SignedDuration = SignedDuration::from_mins(1);
@@ -86,6 +87,7 @@ type Wanted = (OrgUuid, Option<RunnerId>);
 #[derive(Debug, Default)]
 struct Memory {
     runners: Kept<Wanted, Arc<[ServedRunner]>>,
+    profiles: Kept<OrgUuid, Arc<[ProfileAgents]>>,
     names: Kept<OrgId, OrgUuid>,
     told: Kept<Told, ()>,
 }
@@ -208,6 +210,20 @@ impl App {
             }
         };
         keep(runners, wanted, found.clone(), now);
+        Ok(found)
+    }
+
+    /// Which agents each runner profile names.
+    pub(super) async fn agents_of_profiles(
+        &self,
+        org: OrgUuid,
+    ) -> Result<Arc<[ProfileAgents]>, StoreError> {
+        let (profiles, now) = (&self.agents.memory.profiles, self.now());
+        if let Some(found) = known(profiles, &org, RUNNERS, now) {
+            return Ok(found);
+        }
+        let found: Arc<[ProfileAgents]> = self.table.agents_of_profiles(org).await?.into();
+        keep(profiles, org, found.clone(), now);
         Ok(found)
     }
 }

@@ -9,12 +9,30 @@ use super::agent_proofs::AgentCaller;
 use crate::app::error::AppError;
 use canyon_api::agent::OpenSession;
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Description, TokenScope};
-use canyon_domain::ids::{AgentId, OrgUuid, RunnerId};
+use canyon_domain::ids::{OrgUuid, RunnerId, RunnerProfileId};
 use canyon_domain::principal::Principal;
 use canyon_domain::runner::agents::AgentTarget;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::organizations::TokenRecord;
 use std::collections::BTreeMap;
+use std::fmt;
+
+/// What reserves the name of an agent: an agent with a token for labels alone does not get that name by itself.
+pub(super) enum Reservation {
+    /// A runner has the name among its agents' ids, or has a key and this name itself.
+    Runner(RunnerId),
+    /// A runner profile has the name among its agents' ids.
+    Profile(RunnerProfileId),
+}
+
+impl fmt::Display for Reservation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Runner(id) => write!(out, "runner `{id}`"),
+            Self::Profile(id) => write!(out, "runner profile `{id}`"),
+        }
+    }
+}
 
 /// What vouches for an agent that no administrator has adopted.
 pub(super) struct Vouched {
@@ -104,29 +122,33 @@ impl App {
         }))
     }
 
-    /// The runner that keeps the caller's name for an agent, or for the programs that poll for it, if what vouches for the caller is a token for
-    /// labels alone, and no other agent has the name. Such a caller waits until an administrator adopts it.
-    pub(super) async fn reserving_runner(
+    /// What reserves the caller's name, if what vouches for the caller is a token for labels alone, and no other agent has
+    /// the name. Such a caller waits until an administrator adopts it.
+    pub(super) async fn reservation(
         &self,
         caller: &AgentCaller,
         identity: &AgentIdentity,
         vouched: Option<&Vouched>,
         found: Option<&Agent>,
-    ) -> Result<Option<RunnerId>, AppError> {
+    ) -> Result<Option<Reservation>, AppError> {
         let waits = found
             .is_none_or(|agent| agent.adoption == Adoption::Pending && agent.identity == *identity);
         if !waits || !vouched.is_some_and(Vouched::is_for_labels_alone) {
             return Ok(None);
         }
-        let names = |ids: &[AgentId]| ids.contains(&caller.agent);
+        let names = |target: &Option<AgentTarget>| matches!(target, Some(AgentTarget::Ids(ids)) if ids.contains(&caller.agent));
         let is_reserved_by = |runner: &ServedRunner| {
             // The programs that poll for a runner with a key have its id as their name, and cannot choose another.
             let polls = runner.key.is_some() && runner.id.as_str() == caller.agent.as_str();
-            polls || matches!(&runner.target, Some(AgentTarget::Ids(ids)) if names(ids))
+            polls || names(&runner.target)
         };
         let runners = self.served_runners(caller.org, None).await?;
-        let reserving = runners.iter().find(|runner| is_reserved_by(runner));
-        Ok(reserving.map(|runner| runner.id.clone()))
+        if let Some(runner) = runners.iter().find(|runner| is_reserved_by(runner)) {
+            return Ok(Some(Reservation::Runner(runner.id.clone())));
+        }
+        let profiles = self.agents_of_profiles(caller.org).await?;
+        let profile = profiles.iter().find(|profile| names(&profile.agents));
+        Ok(profile.map(|profile| Reservation::Profile(profile.id.clone())))
     }
 
     /// Whether the agent came with an API token that has ended, and `vouched` has another one for the same.

@@ -1,14 +1,15 @@
 //! An agent begins and ends a session.
 
 use super::App;
-use super::agent_enrollment::Vouched;
+use super::agent_enrollment::{Reservation, Vouched};
 use super::agent_proofs::{AgentCaller, AgentRequest, another, key_of, key_replaced, rejected};
 use super::new_agents::as_it_asks;
-use super::opening_refusals::{not_as_adopted, opened_before, other_runner, speaks_already};
+use super::opening_refusals::{
+    not_as_adopted, opened_before, other_runner, speaks_already, works_under_this_name,
+};
 use crate::app::error::AppError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Opening, Process, old_program};
-use canyon_domain::ids::RunnerId;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::outcome::{Created, Saved};
 use jiff::Timestamp;
@@ -52,11 +53,11 @@ impl App {
             let identity = caller.identity(key)?;
             let vouched = self.vouched(caller, body, key).await?;
             let is_known = judged.is_some_and(|agent| agent.identity == identity);
-            let reserving =
-                self.reserving_runner(caller, &identity, vouched.as_ref(), found.as_ref()).await?;
-            if reserving.is_some() || (vouched.is_none() && !is_known) {
+            let reserved =
+                self.reservation(caller, &identity, vouched.as_ref(), found.as_ref()).await?;
+            if reserved.is_some() || (vouched.is_none() && !is_known) {
                 self.note_request(caller, body, identity, found).await?;
-                let warnings = reserving.iter().map(|runner| name_reserved(caller, runner));
+                let warnings = reserved.iter().map(|by| name_reserved(caller, by));
                 return Ok(SessionOpened { warnings: warnings.collect(), ..pending(body) });
             }
             let known = match found {
@@ -78,8 +79,8 @@ impl App {
         Err(AppError::contended(&caller.agent))
     }
 
-    /// The agent that has the name, if the caller is it. `None` if a stranger that had asked under the name made way for
-    /// the caller.
+    /// The agent that has the name, if the caller is it. `None` if an agent without a right to the name made way for the
+    /// caller.
     async fn recognize(
         &self,
         caller: &AgentCaller,
@@ -102,20 +103,19 @@ impl App {
             return Ok(Some(Agent { identity, ..agent }));
         }
         // A pending agent has no right to its name. A token for labels alone gives its agents no right to a name either.
-        if agent.adoption == Adoption::Pending && !vouched.is_for_labels_alone() {
-            self.make_way(caller.org, &agent).await?;
-            return Ok(None);
+        if vouched.is_for_labels_alone() {
+            return Err(another(&agent.id));
         }
-        // Nor does it keep a name from a runner's key once its agent is away.
-        let is_by_key = caller.principal().is_none() && vouched.runner.is_some();
-        if is_by_key && agent.is_confined_to_labels() && agent.live(self.now()).is_none() {
-            let taken = self.table.agent_work_of(caller.org, &agent.id, None).await?;
-            if taken.items.is_empty() {
-                self.make_way(caller.org, &agent).await?;
-                return Ok(None);
+        if agent.adoption != Adoption::Pending {
+            if !agent.is_confined_to_labels() {
+                return Err(another(&agent.id));
+            }
+            if self.holds_a_job(caller.org, &agent).await? {
+                return Err(works_under_this_name(&agent));
             }
         }
-        Err(another(&agent.id))
+        self.make_way(caller.org, &agent).await?;
+        Ok(None)
     }
 
     /// An agent that Canyon does not know, and that something vouches for. `None` if another request was faster.
@@ -260,11 +260,11 @@ fn process(body: &OpenSession) -> Process {
     }
 }
 
-fn name_reserved(caller: &AgentCaller, runner: &RunnerId) -> String {
+fn name_reserved(caller: &AgentCaller, by: &Reservation) -> String {
     let id = &caller.agent;
     format!(
-        "runner `{runner}` names agent `{id}` by its id, and the token is for labels alone: an administrator adopts the \
-         agent (canyon adopt agent {id}), or it takes another name"
+        "{by} reserves the name `{id}`, and the token is for labels alone: an administrator adopts the agent \
+         (canyon adopt agent {id}), or it takes another name"
     )
 }
 

@@ -5,7 +5,7 @@ use super::agent_work::{held, key_of};
 use crate::app::error::AppError;
 use canyon_api::agent::{HeldJob, JobKey};
 use canyon_domain::agent::{Agent, Opening};
-use canyon_domain::agent_job::AgentJob;
+use canyon_domain::agent_job::{AgentJob, Wish};
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
 use canyon_store::StoreError;
 use canyon_store::outcome::Saved;
@@ -150,6 +150,18 @@ impl App {
         let mut jobs: Vec<AgentJob> = found.into_iter().flatten().filter(may).collect();
         jobs.sort_unstable_by_key(|job| (job.deployment, job.attempt));
         Ok(jobs)
+    }
+
+    /// Whether the agent holds a job that has not ended, of whichever runner.
+    pub(super) async fn holds_a_job(&self, org: OrgUuid, agent: &Agent) -> Result<bool, AppError> {
+        let runners = self.served_runners(org, None).await?;
+        let read = |runner: RunnerUuid| {
+            let table = self.table.clone();
+            async move { table.agent_jobs(org, runner).await.map_err(AppError::from) }
+        };
+        let found = each(runners.iter().map(|runner| runner.uuid).collect(), read).await?;
+        let is_held = |job: &AgentJob| has_taken(agent, job) && job.wish != Wish::Forget;
+        Ok(found.iter().flatten().any(is_held))
     }
 
     /// Those other agents that hold any of `jobs`, each read once.

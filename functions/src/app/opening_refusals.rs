@@ -48,3 +48,13 @@ pub(super) fn other_runner(agent: &Agent) -> AppError {
     );
     AppError::conflict(message).with_detail("code", "another_runner")
 }
+
+/// An agent that has no right to the name works under it.
+pub(super) fn works_under_this_name(agent: &Agent) -> AppError {
+    let id = &agent.id;
+    let message = format!(
+        "an agent whose token is for labels alone is called `{id}` and holds a job. The name is free when that job has \
+         ended; to take it now: canyon forget agent {id}"
+    );
+    AppError::conflict(message).with_detail("code", "another_agent")
+}

@@ -127,7 +127,8 @@ impl App {
             if is_own && session.closed_at.is_none() && may_go_on {
                 return Ok(session.number);
             }
-            if !is_own && session.is_live(self.now()) {
+            // An agent by a token for labels alone makes way at the opening.
+            if !is_own && session.is_live(self.now()) && !agent.is_confined_to_labels() {
                 return Err(connected(&agent.id));
             }
         }
