@@ -10,6 +10,7 @@ use super::opening_refusals::{
 use crate::app::error::AppError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Opening, Process, old_program};
+use canyon_domain::inventory::AgentRequests;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::outcome::{Created, Saved};
 use jiff::Timestamp;
@@ -56,8 +57,8 @@ impl App {
             let reserved =
                 self.reservation(caller, &identity, vouched.as_ref(), found.as_ref()).await?;
             if reserved.is_some() || (vouched.is_none() && !is_known) {
-                self.note_request(caller, body, identity, found).await?;
-                let warnings = reserved.iter().map(|by| name_reserved(caller, by));
+                let requests = self.note_request(caller, body, identity, found).await?;
+                let warnings = reserved.iter().map(|by| name_reserved(caller, by, requests));
                 return Ok(SessionOpened { warnings: warnings.collect(), ..pending(body) });
             }
             let known = match found {
@@ -260,12 +261,18 @@ fn process(body: &OpenSession) -> Process {
     }
 }
 
-fn name_reserved(caller: &AgentCaller, by: &Reservation) -> String {
+fn name_reserved(caller: &AgentCaller, by: &Reservation, requests: AgentRequests) -> String {
     let id = &caller.agent;
-    format!(
-        "{by} reserves the name `{id}`, and the token is for labels alone: an administrator adopts the agent \
-         (canyon adopt agent {id}), or it takes another name"
-    )
+    let ways = match requests {
+        AgentRequests::Allowed => format!(
+            "an administrator adopts the agent (canyon adopt agent {id}), or it takes another name"
+        ),
+        AgentRequests::Refused => {
+            "the organization refuses requests for adoption, so give the agent another name"
+                .to_owned()
+        }
+    };
+    format!("{by} reserves the name `{id}`, and the token is for labels alone: {ways}")
 }
 
 fn pending(body: &OpenSession) -> SessionOpened {

@@ -32,20 +32,21 @@ const RECORDS: Allowance = Allowance { burst: 20, interval: Duration::from_mins(
 
 impl App {
     /// Notes that an agent asks which nothing vouches for, unless the organization refuses that, its name is another
-    /// agent's, or too many ask. The caller is told nothing of all this.
+    /// agent's, or too many ask. A stranger is told nothing of all this. Returns what the organization does with such requests.
     pub(super) async fn note_request(
         &self,
         caller: &AgentCaller,
         body: &OpenSession,
         identity: AgentIdentity,
         found: Option<Agent>,
-    ) -> Result<(), AppError> {
+    ) -> Result<AgentRequests, AppError> {
         let organization = self.table.organization(caller.org).await?;
-        let allows = organization.is_some_and(|of| of.agent_requests == AgentRequests::Allowed);
+        let requests = organization.map_or(AgentRequests::Refused, |of| of.agent_requests);
+        let allows = requests == AgentRequests::Allowed;
         match found {
             // One that asked just before the organization began to refuse.
             Some(agent) if !allows && agent.adoption == Adoption::Pending => {
-                self.forget_pending_agent(caller.org, &agent).await
+                self.forget_pending_agent(caller.org, &agent).await?;
             }
             None if allows && self.makes_room_for_pending(caller).await? => {
                 let agent = as_it_asks(caller, body, identity, self.now());
@@ -53,10 +54,10 @@ impl App {
                 let record = self.record_of_stranger(org, "agent.ask", id, "agent").await?;
                 // If another request was faster, the next one of this agent finds the name taken.
                 self.table.create_agent(org, &agent, record.as_ref()).await?;
-                Ok(())
             }
-            Some(_) | None => Ok(()),
+            Some(_) | None => {}
         }
+        Ok(requests)
     }
 
     /// Forgets all agents that wait to be adopted.

@@ -273,3 +273,17 @@ async fn the_ids_that_a_runner_profile_names_are_reserved_too() {
     let free = token(&api, json!({})).await;
     assert_eq!(open(&api, &free, "berlin", "b").await, 1);
 }
+
+#[tokio::test]
+async fn where_requests_are_refused_a_reserved_name_is_refused_without_a_word_of_adoption() {
+    let api = far_away().await;
+    reserve(&api, &["berlin"]).await;
+    let labels = for_labels(&api).await;
+    assert_eq!(api.patch("", json!({ "agent_requests": "refused" })).await.0, 200);
+    let (status, answer) = opens(&api, &labels, "berlin", "a").await;
+    assert_eq!((status, &answer["state"]), (202, &json!("pending")), "{answer}");
+    let warnings = answer["warnings"].to_string();
+    assert!(warnings.contains("`far`") && warnings.contains("another name"), "{warnings}");
+    assert!(!warnings.contains("canyon adopt"), "{warnings}");
+    assert_eq!(api.act("/agents/berlin/actions/adopt").await.0, 404, "there is nothing to adopt");
+}
