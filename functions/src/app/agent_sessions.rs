@@ -46,6 +46,13 @@ impl App {
         body: &OpenSession,
     ) -> Result<SessionOpened, AppError> {
         let given = shown_key(body)?;
+        if body.reserved && caller.principal().is_some() {
+            return Err(AppError::invalid(
+                "reserved",
+                "is for an agent with a key of its own, which the user of the machine adopts; leave it out, or open the \
+                 session with a key",
+            ));
+        }
         for _ in 0..MAX_TRIES {
             let found = self.table.agent(caller.org, &caller.agent).await?;
             let judged = found.as_ref().filter(|agent| agent.adoption != Adoption::Pending);

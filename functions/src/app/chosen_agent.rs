@@ -39,7 +39,7 @@ impl App {
             return fault(missing());
         };
         // A machine of a person's own, with what that person has there: no other's module runs on it.
-        if agent.reserved && agent.adopted_by != Some(by.id) {
+        if !agent.launches_for(by.id) {
             return fault(missing());
         }
         let settings = definition.configuration.agent_settings();

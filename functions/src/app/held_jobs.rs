@@ -275,7 +275,8 @@ fn is_own(agent: &Agent, job: &AgentJob) -> bool {
 fn may_go_on_with(agent: &Agent, job: &AgentJob) -> bool {
     let (Some(session), Some(taken)) = (&agent.session, &job.taken) else { return false };
     let may_serve = agent.may_serve_alone(&job.order.runner_id, job.target.as_ref())
-        && (!agent.reserved || job.only.as_ref() == Some(&agent.id));
+        && (!agent.reserved || job.only.as_ref() == Some(&agent.id))
+        && job.is_requested_for(agent);
     taken.is_by(agent) || (taken.place == session.place && may_serve)
 }
 
