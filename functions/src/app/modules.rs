@@ -115,7 +115,7 @@ impl App {
         let refusal = |reason: String| Err(AppError::invalid("module.source", reason));
         match self.blobs.size(&BlobKey::archive(by.org, digest)).await? {
             None => refusal(format!("there is no archive sha256:{digest}; upload it first")),
-            // A signed address binds what is uploaded, and not how much.
+            // An earlier version of Canyon signed addresses that bound the bytes and not their number.
             Some(size) if size > MAX_ARCHIVE as u64 => {
                 refusal(format!("the archive has {size} bytes; at most {MAX_ARCHIVE} are taken"))
             }
