@@ -134,6 +134,7 @@ impl App {
         identity: AgentIdentity,
         now: Timestamp,
     ) -> Result<Option<Agent>, AppError> {
+        self.make_room_for_agent(caller.org, &identity).await?;
         let agent = Agent {
             adoption: Adoption::Adopted,
             by_runner_key: caller.principal().is_none(),
