@@ -77,7 +77,7 @@ fn each_store_is_encrypted_with_the_key_that_it_is_given_and_its_users_may_use_i
 /// services in the same order.
 fn rights_on_keys(statement: &Value) -> Vec<[String; 3]> {
     let list = |value: &Value| match value {
-        Value::Array(all) => all.iter().map(|one| one.as_str().unwrap().to_owned()).collect(),
+        Value::Array(all) => all.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         Value::String(one) => vec![one.clone()],
         _ => Vec::new(),
     };
