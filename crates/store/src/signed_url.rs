@@ -59,8 +59,8 @@ impl Blobs {
         let checksum = STANDARD.encode(checksum);
         let value = HeaderValue::from_str(&checksum).map_err(|error| failed(error.into()))?;
         let once = HeaderValue::from_static(ANY);
-        let signed = [(CHECKSUM, value), (CONTENT_LENGTH, size.into()), (IF_NONE_MATCH, once)];
-        let url = signer.sign(Method::PUT, &key.0, HeaderMap::from_iter(signed), LIFETIME);
+        let headers = [(CHECKSUM, value), (CONTENT_LENGTH, size.into()), (IF_NONE_MATCH, once)];
+        let url = signer.sign(Method::PUT, &key.0, HeaderMap::from_iter(headers), LIFETIME);
         let url = url.await.map_err(failed)?;
         let told = [(CHECKSUM.to_string(), checksum), (IF_NONE_MATCH.to_string(), ANY.to_owned())];
         Ok(Some(SignedUpload { url, headers: told.into() }))
