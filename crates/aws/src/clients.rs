@@ -125,8 +125,8 @@ fn s3_endpoint(region: &str) -> String {
 fn kms_endpoint(region: &str) -> Option<String> {
     let parameters = Params::builder().region(region.to_owned()).build().ok()?;
     let resolver = DefaultResolver::new();
-    let resolved = pin!(ResolveEndpoint::resolve_endpoint(&resolver, &parameters));
-    match resolved.poll(&mut Context::from_waker(Waker::noop())) {
+    let endpoint = pin!(ResolveEndpoint::resolve_endpoint(&resolver, &parameters));
+    match endpoint.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(endpoint) => Some(endpoint.ok()?.url().to_owned()),
         Poll::Pending => None,
     }
