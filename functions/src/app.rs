@@ -3,6 +3,7 @@
 pub mod agent_desk;
 mod agent_enrollment;
 mod agent_jobs;
+mod agent_limits;
 pub(crate) mod agent_proofs;
 mod agent_sessions;
 mod agent_work;

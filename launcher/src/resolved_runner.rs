@@ -2,11 +2,11 @@
 
 use crate::time_limited::TimeLimited;
 use crate::{LaunchError, Launcher};
-use canyon_dispatch::{Dispatcher, Target};
+use canyon_dispatch::{ChosenAgent, Dispatcher, Target};
 use canyon_domain::attempt::Attempt;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::field_error::FieldErrors;
-use canyon_domain::ids::{AgentId, OrgUuid, RunnerId};
+use canyon_domain::ids::{OrgUuid, RunnerId};
 use canyon_domain::runner::{RunnerDefinition, RunnerType, Timeouts, timeouts::TimeoutSettings};
 use canyon_domain::state_storage::StateStorage;
 use canyon_store::deployment_lists::Due;
@@ -65,7 +65,9 @@ impl Launcher {
     ) -> Result<ResolvedRunner, LaunchError> {
         // An ended deployment only needs its job observed or removed: that needs no profile.
         let of = (!deployment.status.is_terminal()).then_some(deployment);
-        self.resolve_runner_for(due.org, &deployment.runner, of, deployment.agent.as_ref()).await
+        let by = deployment.created_by;
+        let agent = deployment.agent.clone().map(|id| ChosenAgent { id, by });
+        self.resolve_runner_for(due.org, &deployment.runner, of, agent).await
     }
 
     /// The runner `id` as it is now.
@@ -84,7 +86,7 @@ impl Launcher {
         org: OrgUuid,
         id: &RunnerId,
         deployment: Option<&Deployment>,
-        agent: Option<&AgentId>,
+        agent: Option<ChosenAgent>,
     ) -> Result<ResolvedRunner, LaunchError> {
         let Some(runner) = self.table.runner(org, id).await? else {
             return Ok(ResolvedRunner::unavailable(format!("runner `{id}` was deleted")));
@@ -143,7 +145,7 @@ impl Launcher {
         let Some(org_id) = self.organization(org).await? else {
             return Ok(ResolvedRunner::unavailable("its organization was deleted".to_owned()));
         };
-        let (runner, runner_id, agent) = (runner.uuid, runner.id, agent.cloned());
+        let (runner, runner_id) = (runner.uuid, runner.id);
         let target = Arc::new(Target { org, org_id, runner, runner_id, definition, agent });
         let dispatcher = match &start_refusal {
             None => platform.dispatcher(&target),

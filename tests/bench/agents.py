@@ -1,6 +1,7 @@
 """Agents: what a thousand idle ones cost a server, how soon one begins a job, and what the program itself uses."""
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -13,13 +14,14 @@ from rows import Row, passed
 from server import NOTHING_TO_DO, Server, memory
 
 AGENTS = 1_000
+OF_A_TOKEN = 200  # the most that Canyon takes
 IDLE = 60
 DEPLOYMENTS = 200
 RUNNER = "far-away"
 
 
 class Served:
-    """A server with a runner of agents, eight environments and a token for agents."""
+    """A server with a runner of agents, eight environments and tokens for agents."""
 
     def __init__(self, bench):
         self.server = Server(bench.programs, NOTHING_TO_DO)
@@ -35,9 +37,9 @@ class Served:
             server.call("POST", path, body, connection)
         for n in range(8):
             server.call("POST", "projects/bench/envs", {"id": f"e{n}", "env_type_id": "bench"}, connection)
-        token = server.call("POST", "tokens", {"role": "agent", "runner_id": RUNNER, "labels": {"of": "bench"}},
-                            connection)
-        self.token = token["secret"]
+        token = {"role": "agent", "runner_id": RUNNER, "labels": {"of": "bench"}}
+        self.tokens = [server.call("POST", "tokens", token, connection)["secret"]
+                       for _ in range(math.ceil(AGENTS / OF_A_TOKEN))]
         return self
 
     def __exit__(self, *how):
@@ -50,7 +52,7 @@ class Served:
 
     def load(self, agents, idle, deployments):
         """Runs the simulated agents. Yields each line of their output, with the server's processor time then."""
-        environment = self.server.environment | {"AGENT_TOKEN": self.token, "AGENT_RUNNER": RUNNER}
+        environment = self.server.environment | {"AGENT_TOKENS": ",".join(self.tokens), "AGENT_RUNNER": RUNNER}
         command = [self.programs / "canyon-agent-load", str(agents), str(idle), str(deployments)]
         load = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         try:
@@ -162,7 +164,7 @@ class FirstPollServer(BaseHTTPRequestHandler):
 def start_agent(served, name, url=None):
     folder = served.server.folder / name
     environment = served.server.environment | {
-        "CANYON_TOKEN": served.token, "CANYON_RUNNER_PATH": f"local/{RUNNER}", "CANYON_AGENT_NAME": name,
+        "CANYON_TOKEN": served.tokens[0], "CANYON_RUNNER_PATH": f"local/{RUNNER}", "CANYON_AGENT_NAME": name,
         "CANYON_AGENT_STATE_DIR": str(folder), "CANYON_JOB_DISPATCHER_TYPE": "local",
         "CANYON_AGENT_RUNNER_PROGRAM": str(served.programs / "canyon-runner"), "CANYON_LOG": "warn"}
     environment |= {"CANYON_API_URL": url} if url else {}

@@ -43,25 +43,66 @@ fn each_store_is_encrypted_with_its_configured_key_and_its_users_may_use_the_key
     assert_eq!(of_kind(&stack, "AWS::SNS::Topic")[0]["KmsMasterKeyId"], key("TopicKey"));
     for role in of_kind(&stack, "AWS::IAM::Role") {
         let statements = role["Policies"][0]["PolicyDocument"]["Statement"].as_array().unwrap();
-        let uses = statements.iter().find(|one| one["Sid"] == "UseDataKeys");
-        if role["Policies"][0]["PolicyName"] == "issuer" {
-            assert_eq!(uses, None, "it stores nothing");
-            continue;
-        }
-        let uses = uses.unwrap();
-        let keys = ["TableKey", "BucketKey", "QueuesKey"].map(key);
-        assert_eq!(uses["Resource"], json!(keys), "not those of logs and alarms");
-        let through =
-            ["dynamodb", "s3", "sqs"].map(|name| format!("{name}.{REGION}.amazonaws.com"));
-        assert_eq!(uses["Condition"]["StringEquals"]["kms:ViaService"], json!(through));
+        let name = role["Policies"][0]["PolicyName"].as_str().unwrap();
+        let mut found: Vec<_> = statements.iter().flat_map(rights_on_keys).collect();
+        found.sort();
+        // By a service, the actions on the keys of what it stores there.
+        let (writes, reads) =
+            ("Decrypt DescribeKey Encrypt GenerateDataKey ReEncryptFrom ReEncryptTo", "Decrypt");
+        let mut wanted = match name {
+            "api" | "sweep" => vec![("BucketKey", "s3", writes), ("TableKey", "dynamodb", writes)],
+            "launcher" => vec![
+                ("BucketKey", "s3", writes),
+                ("QueuesKey", "sqs", "Decrypt GenerateDataKey"),
+                ("TableKey", "dynamodb", writes),
+            ],
+            "events" => vec![
+                ("BucketKey", "s3", reads),
+                ("QueuesKey", "sqs", "Decrypt GenerateDataKey"),
+                ("TableKey", "dynamodb", writes),
+            ],
+            "issuer" => vec![],
+            other => panic!("{other}"),
+        };
+        wanted.sort_unstable();
+        let wanted: Vec<_> = wanted
+            .into_iter()
+            .map(|(key, by, actions)| [key, by, actions].map(str::to_owned))
+            .collect();
+        assert_eq!(found, wanted, "{name}");
     }
+}
+
+/// Key, service and actions of each of the given keys that a statement names. A statement about keys of two stores names the
+/// services in the same order.
+fn rights_on_keys(statement: &Value) -> Vec<[String; 3]> {
+    let list = |value: &Value| match value {
+        Value::Array(all) => all.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Value::String(one) => vec![one.clone()],
+        _ => Vec::new(),
+    };
+    let keys = list(&statement["Resource"]);
+    let services = list(&statement["Condition"]["StringEquals"]["kms:ViaService"]);
+    let mut actions = list(&statement["Action"]);
+    actions.sort();
+    let actions = actions.join(" ").replace("kms:", "");
+    let given =
+        keys.iter().enumerate().filter_map(|(place, key)| Some((place, key.strip_prefix(KEY)?)));
+    let right = |(place, key): (usize, &str)| {
+        let service = services.get(place).unwrap_or_else(|| panic!("{statement}: by any service"));
+        let service = service.strip_suffix(&format!(".{REGION}.amazonaws.com")).unwrap();
+        [key.to_owned(), service.to_owned(), actions.clone()]
+    };
+    given.map(right).collect()
 }
 
 #[test]
 fn without_customer_managed_keys_no_role_may_use_any() {
     let stack = declared(&[]);
     let roles = serde_json::to_string(&of_kind(&stack, "AWS::IAM::Role")).unwrap();
-    assert!(!roles.contains("UseDataKeys"), "{roles}");
+    for right in ["UseDataKeys", "UseQueuesKey", "UseTableKey", "ReadObjectsByKey"] {
+        assert!(!roles.contains(right), "{roles}");
+    }
     for queue in of_kind(&stack, "AWS::SQS::Queue") {
         assert_eq!(
             (&queue["SqsManagedSseEnabled"], queue.get("KmsMasterKeyId")),
@@ -88,7 +129,7 @@ fn versions_and_multi_region_keys_are_optional() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_function_can_overwrite_a_log_or_an_output() {
+async fn no_function_can_overwrite_a_log_an_output_or_an_uploaded_module() {
     let server = Server::start().await;
     let cloud = server.cloud();
     let bucket = cloud.stack["bucket"]["name"].as_str().unwrap();
@@ -106,14 +147,19 @@ async fn no_function_can_overwrite_a_log_or_an_output() {
                 .body("log");
             if once { request.header("if-none-match", "*") } else { request }
         };
-        let log = "organization/deployments/0199/attempts/1/outputs.json";
-        let said = put(log, false).send().await.unwrap().text().await.unwrap();
-        assert!(
-            said.contains("<Code>AccessDenied</Code>") && said.contains("s3:PutObject"),
-            "{said}"
-        );
-        // MinIO refuses the signature, after the policy has allowed the call.
-        let said = put(log, true).send().await.unwrap().text().await.unwrap();
-        assert!(!said.contains("is not authorized to perform"), "{function}: {said}");
+        let outputs = "organization/deployments/0199/attempts/1/outputs.json";
+        let mut names = vec![outputs.to_owned()];
+        // The other functions may write no module at all.
+        names.extend((function == "api").then(|| format!("organization/archives/{:064x}", 1)));
+        for name in names {
+            let said = put(&name, false).send().await.unwrap().text().await.unwrap();
+            assert!(
+                said.contains("<Code>AccessDenied</Code>") && said.contains("s3:PutObject"),
+                "{name}: {said}"
+            );
+            // MinIO refuses the signature, after the policy has allowed the call.
+            let said = put(&name, true).send().await.unwrap().text().await.unwrap();
+            assert!(!said.contains("is not authorized to perform"), "{function}: {name}: {said}");
+        }
     }
 }

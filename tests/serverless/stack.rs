@@ -138,6 +138,35 @@ async fn requests_for_the_documents_of_the_issuers_go_past_the_api() {
 }
 
 #[test]
+fn a_flood_of_requests_to_the_api_leaves_the_documents_of_the_issuers_their_own_rate() {
+    let declared = declared(&["ApiRateLimit=1", "ApiBurstLimit=1"]);
+    let resources = declared["resources"].as_object().unwrap();
+    let stage = &resources["HttpApiStage"];
+    let settings = stage["Properties"]["RouteSettings"].as_object().unwrap();
+    let first = stage["DependsOn"].as_array().unwrap();
+    let routes = resources.iter().filter(|(_, one)| one["Type"] == "AWS::ApiGatewayV2::Route");
+    let mut rate = 0;
+    for (name, route) in routes {
+        let key = route["Properties"]["RouteKey"].as_str().unwrap();
+        if key == "$default" {
+            continue;
+        }
+        let own = &settings[key];
+        assert!(own["ThrottlingBurstLimit"].as_u64().unwrap() >= 100, "{key}: {own}");
+        rate += own["ThrottlingRateLimit"].as_u64().unwrap();
+        assert!(
+            first.contains(&json!(name)),
+            "API Gateway refuses settings of a route that is not there"
+        );
+    }
+    assert_eq!(settings.len(), 2);
+    // "Each instance of your execution environment can serve up to 10 requests per second" (Lambda quotas).
+    let executions =
+        resources["IssuerFunction"]["Properties"]["ReservedConcurrentExecutions"].as_u64();
+    assert_eq!(rate, 10 * executions.unwrap(), "one route's flood leaves executions to the other");
+}
+
+#[test]
 fn an_upgrade_takes_the_keys_from_the_api_only_when_the_issuer_answers() {
     // CloudFormation changes a resource after those that it depends on; the function's code, after its role.
     let declared = declared(&[]);

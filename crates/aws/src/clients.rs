@@ -6,6 +6,7 @@ use crate::settings::{Account, Service};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedHttpClient};
+use aws_sdk_kms::config::endpoint::{DefaultResolver, Params, ResolveEndpoint};
 use aws_smithy_http_client::{Builder, tls};
 use aws_smithy_types::timeout::TimeoutConfig;
 use canyon_store::StoreError;
@@ -13,7 +14,9 @@ use canyon_store::blobs::Blobs;
 use canyon_store::s3_signer::S3Signer;
 use object_store::aws::AmazonS3Builder;
 use secrecy::ExposeSecret;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// DynamoDB, KMS and EventBridge answer in milliseconds. An attempt that takes longer than this is
@@ -95,19 +98,37 @@ impl<'a> Clients<'a> {
         if let Some(token) = &account.session_token {
             s3 = s3.with_token(token.expose_secret());
         }
-        if let Some(endpoint) = account.endpoint(Service::S3) {
-            s3 = s3.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
-        }
+        // `object_store` knows the domain of AWS's largest partition alone.
+        let endpoint = account.endpoint(Service::S3).map(str::to_owned);
+        let endpoint = endpoint.unwrap_or_else(|| s3_endpoint(&account.region));
+        s3 = s3.with_endpoint(&endpoint).with_allow_http(endpoint.starts_with("http://"));
         let s3 = s3.build().map_err(|source| StoreError::Backend {
             operation: "configure bucket",
             thing: bucket.to_owned(),
             source: source.into(),
         })?;
-        let host = || format!("https://s3.{}.amazonaws.com", account.region);
-        let host = account.endpoint(Service::S3).map_or_else(host, str::to_owned);
-        let url = format!("{}/{bucket}", host.trim_end_matches('/'));
+        let url = format!("{}/{bucket}", endpoint.trim_end_matches('/'));
         let signer = S3Signer::new(url, account.region.clone(), self.credentials());
         Ok(Blobs::new(Arc::new(s3)).with_signer(Arc::new(signer)))
+    }
+}
+
+/// Address of S3 in a region. Its domain depends on the partition: `amazonaws.com.cn` in China. The SDK of KMS has AWS's
+/// list of partitions; the SDK of S3 is not linked.
+fn s3_endpoint(region: &str) -> String {
+    let kms = kms_endpoint(region);
+    let domain = kms.as_deref().and_then(|url| url.strip_prefix(&format!("https://kms.{region}.")));
+    format!("https://s3.{region}.{}", domain.unwrap_or("amazonaws.com"))
+}
+
+/// Address of KMS in a region, as its SDK computes it without any request.
+fn kms_endpoint(region: &str) -> Option<String> {
+    let parameters = Params::builder().region(region.to_owned()).build().ok()?;
+    let resolver = DefaultResolver::new();
+    let endpoint = pin!(ResolveEndpoint::resolve_endpoint(&resolver, &parameters));
+    match endpoint.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(endpoint) => Some(endpoint.ok()?.url().to_owned()),
+        Poll::Pending => None,
     }
 }
 
@@ -117,4 +138,51 @@ fn timeouts() -> TimeoutConfig {
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .operation_timeout(TOTAL_TIMEOUT)
         .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Function, Settings};
+    use canyon_domain::ids::OrgUuid;
+    use canyon_store::blob_keys::BlobKey;
+
+    #[test]
+    fn the_address_of_s3_has_the_domain_of_the_regions_partition() {
+        for (region, wanted) in [
+            ("eu-west-1", "https://s3.eu-west-1.amazonaws.com"),
+            ("us-gov-west-1", "https://s3.us-gov-west-1.amazonaws.com"),
+            ("cn-north-1", "https://s3.cn-north-1.amazonaws.com.cn"),
+            ("us-iso-east-1", "https://s3.us-iso-east-1.c2s.ic.gov"),
+        ] {
+            assert_eq!(s3_endpoint(region), wanted);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_signed_address_is_in_the_regions_partition_or_at_the_endpoint_that_is_set() {
+        let id = OrgUuid("01890000-0000-7000-8000-000000000001".parse().unwrap());
+        let key = BlobKey::archive(id, &"0".repeat(64).parse().unwrap());
+        for (endpoint, wanted) in [
+            ("", "https://s3.cn-north-1.amazonaws.com.cn/blobs/"),
+            ("http://127.0.0.1:9000/", "http://127.0.0.1:9000/blobs/"),
+        ] {
+            let variable = |name: &str| {
+                let text = match name {
+                    "CANYON_API_URL" => "https://canyon.example.com",
+                    "CANYON_SIGNING_KEYS" => "alias/a",
+                    "CANYON_JOB_SIGNING_KEYS" => "alias/b",
+                    "AWS_REGION" => "cn-north-1",
+                    "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => "test",
+                    "AWS_ENDPOINT_URL_S3" => endpoint,
+                    _ => "",
+                };
+                (!text.is_empty()).then(|| text.to_owned())
+            };
+            let settings = Settings::from_variables(Function::Issuer, &variable).unwrap();
+            let blobs = Clients::new(&settings.aws).blobs("blobs").unwrap();
+            let address = blobs.sign_download(&key).await.unwrap().unwrap();
+            assert!(address.starts_with(wanted), "{address}");
+        }
+    }
 }

@@ -191,10 +191,17 @@ impl Agent {
     /// [`Self::may_serve`] for a job that names this agent.
     pub fn may_serve_alone(&self, runner: &RunnerId, target: Option<&AgentTarget>) -> bool {
         if self.reserved {
-            // It was adopted as an agent of this runner only.
-            return self.adoption == Adoption::Adopted && self.runner.as_ref() == Some(runner);
+            // A user has adopted it, as an agent of this runner only.
+            return self.adoption == Adoption::Adopted
+                && self.adopted_by.is_some()
+                && self.runner.as_ref() == Some(runner);
         }
         self.may_serve(runner, target)
+    }
+
+    /// Whether it launches deployments of this principal: a reserved agent only those of the principal that adopted it.
+    pub fn launches_for(&self, principal: PrincipalId) -> bool {
+        !self.reserved || self.adopted_by == Some(principal)
     }
 
     /// Whether it was connected once and can never connect again.

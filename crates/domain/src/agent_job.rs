@@ -7,7 +7,9 @@
 use crate::agent::Agent;
 use crate::deadline::Observation;
 use crate::failure::{Failure, FailureClass};
-use crate::ids::{AgentId, DeploymentId, EnvId, OrgId, ProjectId, RunnerId, RunnerUuid};
+use crate::ids::{
+    AgentId, DeploymentId, EnvId, OrgId, PrincipalId, ProjectId, RunnerId, RunnerUuid,
+};
 use crate::manifest::{Manifest, Polled};
 use crate::runner::RunnerType;
 use crate::runner::agents::AgentTarget;
@@ -45,6 +47,9 @@ pub struct AgentJob {
     /// The only agent that may launch it, if the request to deploy named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<AgentId>,
+    /// With `only`: who requested the deployment. `None` where an earlier version of Canyon stored the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_for: Option<PrincipalId>,
     /// Order of offers: higher first, then older.
     #[serde(default)]
     pub priority: i8,
@@ -199,9 +204,18 @@ impl AgentJob {
     pub fn is_for(&self, agent: &Agent) -> bool {
         let (runner, target) = (&self.order.runner_id, self.target.as_ref());
         match &self.only {
-            Some(only) => agent.id == *only && agent.may_serve_alone(runner, target),
+            Some(only) => {
+                agent.id == *only
+                    && agent.may_serve_alone(runner, target)
+                    && self.is_requested_for(agent)
+            }
             None => agent.may_serve(runner, target),
         }
+    }
+
+    /// Whether this is still the agent that the deployment names: a later reserved agent of its name is another user's.
+    pub fn is_requested_for(&self, agent: &Agent) -> bool {
+        self.only_for.is_none_or(|principal| agent.launches_for(principal))
     }
 
     /// Whether the job needs an offer: it is not taken, and not offered to a live session with room. `others`

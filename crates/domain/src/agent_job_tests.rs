@@ -195,11 +195,16 @@ proptest! {
     }
 }
 
+fn principal(number: u128) -> PrincipalId {
+    PrincipalId(uuid::Uuid::from_u128(number))
+}
+
 #[test]
 fn a_job_for_one_agent_is_for_no_other_and_ends_when_that_agent_has_exited() {
     let named = |job: AgentJob, name: &str| AgentJob { only: Some(id(name)), ..job };
     let one = agent("one", 1, "p", 0);
-    let own = Agent { reserved: true, ..agent("own", 1, "q", 0) };
+    let me = Some(principal(1));
+    let own = Agent { reserved: true, adopted_by: me, ..agent("own", 1, "q", 0) };
     assert!(
         job().is_for(&one) && !job().is_for(&own),
         "a reserved agent takes only jobs that name it"
@@ -209,6 +214,13 @@ fn a_job_for_one_agent_is_for_no_other_and_ends_when_that_agent_has_exited() {
     let elsewhere = Agent { runner: "other".parse().ok(), ..own.clone() };
     let pending = Agent { adoption: crate::agent::Adoption::Pending, ..own.clone() };
     assert!(!named(job(), "own").is_for(&elsewhere) && !named(job(), "own").is_for(&pending));
+    let vouched = Agent { adopted_by: None, ..own.clone() };
+    assert!(!named(job(), "own").is_for(&vouched), "no user has adopted it");
+    let of_me = AgentJob { only_for: me, ..named(job(), "own") };
+    let of_others = Agent { adopted_by: Some(principal(2)), ..own.clone() };
+    assert!(of_me.is_for(&own) && !of_me.is_for(&of_others), "another user has taken the name");
+    let any = AgentJob { only_for: me, ..named(job(), "one") };
+    assert!(any.is_for(&one), "an agent that is not reserved is for all users");
     let seen = |agents: &[Agent], second| named(job(), "own").observation(agents, at(second));
     assert!(matches!(seen(std::slice::from_ref(&own), 59), Observation::Queued(_)));
     assert!(matches!(seen(&[own], 60), Observation::Gone(Some(_))), "its key went with it");

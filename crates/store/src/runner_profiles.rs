@@ -55,6 +55,16 @@ impl ProfileItem {
     }
 }
 
+/// Which agents a profile names.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ProfileAgents {
+    /// The profile.
+    pub id: RunnerProfileId,
+    /// Its agents; `None` if it leaves the choice to its runner.
+    #[serde(default)]
+    pub agents: Option<AgentTarget>,
+}
+
 impl Table {
     /// Creates a profile. Keys: the profile, audit; on condition that its id is free. 4 write units
     /// up to 1 KB.
@@ -104,15 +114,20 @@ impl Table {
         org: OrgUuid,
         request: &PageRequest,
     ) -> Result<Page<RunnerProfile>, StoreError> {
-        let partition = Partition {
-            operation: "list runner profiles",
-            pk: keys::runner_profiles(org),
-            prefix: None,
-            descending: false,
-        };
-        let page = self.page::<ProfileItem>(partition, request, |_| true).await?;
+        let page = self.page::<ProfileItem>(partition(org), request, |_| true).await?;
         let items = page.items.into_iter().map(ProfileItem::read).collect::<Result<_, _>>()?;
         Ok(Page { items, next: page.next })
+    }
+
+    /// Which agents each profile of an organization names. One read unit for each 4 KB of the
+    /// profiles.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
+    pub async fn agents_of_profiles(&self, org: OrgUuid) -> Result<Vec<ProfileAgents>, StoreError> {
+        self.all(partition(org), usize::MAX).await
     }
 
     /// Writes a changed profile, on condition that it has the version before. Keys and write units
@@ -156,4 +171,9 @@ impl Table {
         let done = self.transact("delete runner profile", id.as_str(), items).await?;
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
     }
+}
+
+fn partition(org: OrgUuid) -> Partition<'static> {
+    let pk = keys::runner_profiles(org);
+    Partition { operation: "list runner profiles", pk, prefix: None, descending: false }
 }

@@ -10,7 +10,7 @@ use crate::blobs::Blobs;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_domain::module_source::Digest;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub const LIFETIME: Duration = Duration::from_mins(5);
 
 /// S3 rejects bytes without this SHA-256, in base64.
 const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
+/// Value of `if-none-match`: S3 writes only if the object does not exist, and answers 412 otherwise.
+const ANY: &str = "*";
 
 /// Where one blob may be written. Not `Debug`: who has the address has the right.
 pub struct SignedUpload {
@@ -35,7 +37,8 @@ impl Blobs {
     }
 
     /// Where another program may write the blob `key`, if it has `size` bytes with the SHA-256 `digest`; `None` if this
-    /// object store signs no addresses. So only the same bytes can be written again.
+    /// object store signs no addresses. The blob is written once: if it exists, the object store answers 412. Otherwise a
+    /// bucket that keeps versions would store each repetition.
     ///
     /// The size is signed too, but is not among the headers of the answer: every client sends `Content-Length` itself.
     ///
@@ -55,9 +58,12 @@ impl Blobs {
         let checksum = hex::decode(digest.as_str()).map_err(|error| failed(error.into()))?;
         let checksum = STANDARD.encode(checksum);
         let value = HeaderValue::from_str(&checksum).map_err(|error| failed(error.into()))?;
-        let headers = HeaderMap::from_iter([(CHECKSUM, value), (CONTENT_LENGTH, size.into())]);
-        let url = signer.sign(Method::PUT, &key.0, headers, LIFETIME).await.map_err(failed)?;
-        Ok(Some(SignedUpload { url, headers: vec![(CHECKSUM.to_string(), checksum)] }))
+        let once = HeaderValue::from_static(ANY);
+        let headers = [(CHECKSUM, value), (CONTENT_LENGTH, size.into()), (IF_NONE_MATCH, once)];
+        let url = signer.sign(Method::PUT, &key.0, HeaderMap::from_iter(headers), LIFETIME);
+        let url = url.await.map_err(failed)?;
+        let told = [(CHECKSUM.to_string(), checksum), (IF_NONE_MATCH.to_string(), ANY.to_owned())];
+        Ok(Some(SignedUpload { url, headers: told.into() }))
     }
 
     /// Presigns a URL to read the blob `key`. `None` if this object store cannot presign URLs.

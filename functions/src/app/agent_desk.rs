@@ -10,6 +10,7 @@ use canyon_domain::runner::agents::{AgentSettings, AgentTarget};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::StoreError;
+use canyon_store::runner_profiles::ProfileAgents;
 use canyon_store::runners::RunnerRecord;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a cached list of runners is used without a new read.
+/// How long a cached list of runners or runner profiles is used without a new read.
 const RUNNERS_LIFE: SignedDuration = SignedDuration::from_secs(5);
 /// How long the cached UUID of an organization's name is used without a new read.
 const NAMES_LIFE: SignedDuration = SignedDuration::from_mins(1);
@@ -86,6 +87,7 @@ type RunnerQuery = (OrgUuid, Option<RunnerId>);
 #[derive(Debug, Default)]
 struct Caches {
     runners: Cache<RunnerQuery, Arc<[ServedRunner]>>,
+    profiles: Cache<OrgUuid, Arc<[ProfileAgents]>>,
     names: Cache<OrgId, OrgUuid>,
     notifications: Cache<Notification, ()>,
 }
@@ -213,6 +215,20 @@ impl App {
             }
         };
         insert(runners, wanted, found.clone(), now);
+        Ok(found)
+    }
+
+    /// The agents that each runner profile names.
+    pub(super) async fn agents_of_profiles(
+        &self,
+        org: OrgUuid,
+    ) -> Result<Arc<[ProfileAgents]>, StoreError> {
+        let (profiles, now) = (&self.agents.caches.profiles, self.now());
+        if let Some(found) = cached(profiles, &org, RUNNERS_LIFE, now) {
+            return Ok(found);
+        }
+        let found: Arc<[ProfileAgents]> = self.table.agents_of_profiles(org).await?.into();
+        insert(profiles, org, found.clone(), now);
         Ok(found)
     }
 }

@@ -9,12 +9,30 @@ use super::agent_proofs::AgentCaller;
 use crate::app::error::AppError;
 use canyon_api::agent::OpenSession;
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Description, TokenScope};
-use canyon_domain::ids::{AgentId, OrgUuid, RunnerId};
+use canyon_domain::ids::{OrgUuid, RunnerId, RunnerProfileId};
 use canyon_domain::principal::Principal;
 use canyon_domain::runner::agents::AgentTarget;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::organizations::TokenRecord;
 use std::collections::BTreeMap;
+use std::fmt;
+
+/// A reservation of an agent's name: an agent with a token for labels alone does not get that name by itself.
+pub(super) enum Reservation {
+    /// A runner has the name among its agents' ids, or has a key and this name itself.
+    Runner(RunnerId),
+    /// A runner profile has the name among its agents' ids.
+    Profile(RunnerProfileId),
+}
+
+impl fmt::Display for Reservation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Runner(id) => write!(out, "runner `{id}`"),
+            Self::Profile(id) => write!(out, "runner profile `{id}`"),
+        }
+    }
+}
 
 /// What the token of an agent, or the key of its runner, allows the agent to be.
 pub(super) struct Enrollment {
@@ -105,30 +123,33 @@ impl App {
         }))
     }
 
-    /// The runner that reserves the caller's name, if the caller enrolls by a token for labels alone and no other agent
-    /// has the name. A runner reserves the ids of its agents, and its own id for the programs that poll with its key.
-    /// Such a caller waits until an administrator adopts it.
-    pub(super) async fn reserving_runner(
+    /// The runner or the runner profile that reserves the caller's name, if the caller enrolls by a token for labels alone
+    /// and no other agent has the name. Such a caller waits until an administrator adopts it.
+    pub(super) async fn reservation(
         &self,
         caller: &AgentCaller,
         identity: &AgentIdentity,
         enrollment: Option<&Enrollment>,
         found: Option<&Agent>,
-    ) -> Result<Option<RunnerId>, AppError> {
+    ) -> Result<Option<Reservation>, AppError> {
         let waits = found
             .is_none_or(|agent| agent.adoption == Adoption::Pending && agent.identity == *identity);
         if !waits || !enrollment.is_some_and(Enrollment::is_for_labels_alone) {
             return Ok(None);
         }
-        let names = |ids: &[AgentId]| ids.contains(&caller.agent);
+        let names = |target: &Option<AgentTarget>| matches!(target, Some(AgentTarget::Ids(ids)) if ids.contains(&caller.agent));
         let is_reserved_by = |runner: &ServedRunner| {
             // The programs that poll for a runner with a key have its id as their name, and cannot choose another.
             let polls = runner.key.is_some() && runner.id.as_str() == caller.agent.as_str();
-            polls || matches!(&runner.target, Some(AgentTarget::Ids(ids)) if names(ids))
+            polls || names(&runner.target)
         };
         let runners = self.served_runners(caller.org, None).await?;
-        let reserving = runners.iter().find(|runner| is_reserved_by(runner));
-        Ok(reserving.map(|runner| runner.id.clone()))
+        if let Some(runner) = runners.iter().find(|runner| is_reserved_by(runner)) {
+            return Ok(Some(Reservation::Runner(runner.id.clone())));
+        }
+        let profiles = self.agents_of_profiles(caller.org).await?;
+        let profile = profiles.iter().find(|profile| names(&profile.agents));
+        Ok(profile.map(|profile| Reservation::Profile(profile.id.clone())))
     }
 
     /// Whether the agent enrolled by an API token that has ended, and `enrollment` has another token of the same scope.

@@ -1,14 +1,16 @@
 //! Agents start and end sessions.
 
 use super::App;
-use super::agent_enrollment::Enrollment;
+use super::agent_enrollment::{Enrollment, Reservation};
 use super::agent_proofs::{AgentCaller, AgentRequest, another, key_of, key_replaced, rejected};
 use super::new_agents::requesting_agent;
-use super::session_refusals::{not_as_adopted, other_runner, session_held, session_over};
+use super::session_refusals::{
+    holds_a_job, not_as_adopted, other_runner, session_held, session_over,
+};
 use crate::app::error::AppError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Opening, Process, old_program};
-use canyon_domain::ids::RunnerId;
+use canyon_domain::inventory::AgentRequests;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::outcome::{Created, Saved};
 use jiff::Timestamp;
@@ -44,6 +46,13 @@ impl App {
         body: &OpenSession,
     ) -> Result<SessionOpened, AppError> {
         let given = shown_key(body)?;
+        if body.reserved && caller.principal().is_some() {
+            return Err(AppError::invalid(
+                "reserved",
+                "is for an agent with a key of its own, which the user of the machine adopts; leave it out, or open the \
+                 session with a key",
+            ));
+        }
         for _ in 0..MAX_TRIES {
             let found = self.table.agent(caller.org, &caller.agent).await?;
             let judged = found.as_ref().filter(|agent| agent.adoption != Adoption::Pending);
@@ -52,12 +61,11 @@ impl App {
             let identity = caller.identity(key)?;
             let enrollment = self.enrollment(caller, body, key).await?;
             let is_known = judged.is_some_and(|agent| agent.identity == identity);
-            let reserving = self
-                .reserving_runner(caller, &identity, enrollment.as_ref(), found.as_ref())
-                .await?;
-            if reserving.is_some() || (enrollment.is_none() && !is_known) {
-                self.note_request(caller, body, identity, found).await?;
-                let warnings = reserving.iter().map(|runner| name_reserved(caller, runner));
+            let reservation =
+                self.reservation(caller, &identity, enrollment.as_ref(), found.as_ref()).await?;
+            if reservation.is_some() || (enrollment.is_none() && !is_known) {
+                let requests = self.note_request(caller, body, identity, found).await?;
+                let warnings = reservation.iter().map(|by| name_reserved(caller, by, requests));
                 return Ok(SessionOpened { warnings: warnings.collect(), ..pending(body) });
             }
             let known = match found {
@@ -81,8 +89,8 @@ impl App {
         Err(AppError::contended(&caller.agent))
     }
 
-    /// The agent with this name, if the caller has proved to be it. `None` if a pending agent without proof had the
-    /// name and was forgotten for this caller.
+    /// The agent with this name, if the caller has proved to be it. `None` if an agent without a right to the
+    /// name had it and was forgotten for this caller.
     async fn authenticate_agent(
         &self,
         caller: &AgentCaller,
@@ -105,20 +113,19 @@ impl App {
             return Ok(Some(Agent { identity, ..agent }));
         }
         // A pending agent has no right to its name. Neither has an agent whose token is for labels alone.
-        if agent.adoption == Adoption::Pending && !enrollment.is_for_labels_alone() {
-            self.forget_if_unchanged(caller.org, &agent).await?;
-            return Ok(None);
+        if enrollment.is_for_labels_alone() {
+            return Err(another(&agent.id));
         }
-        // An agent whose token is for labels alone also loses its name to a runner's key, once it is absent without jobs.
-        let is_by_key = caller.principal().is_none() && enrollment.runner.is_some();
-        if is_by_key && agent.is_confined_to_labels() && agent.live(self.now()).is_none() {
-            let taken = self.table.agent_work_of(caller.org, &agent.id, None).await?;
-            if taken.items.is_empty() {
-                self.forget_if_unchanged(caller.org, &agent).await?;
-                return Ok(None);
+        if agent.adoption != Adoption::Pending {
+            if !agent.is_confined_to_labels() {
+                return Err(another(&agent.id));
+            }
+            if self.holds_a_job(caller.org, &agent).await? {
+                return Err(holds_a_job(&agent));
             }
         }
-        Err(another(&agent.id))
+        self.forget_if_unchanged(caller.org, &agent).await?;
+        Ok(None)
     }
 
     /// Registers a new agent that a token or a runner key authenticates. `None` if another request was faster.
@@ -129,6 +136,7 @@ impl App {
         identity: AgentIdentity,
         now: Timestamp,
     ) -> Result<Option<Agent>, AppError> {
+        self.make_room_for_agent(caller.org, &identity).await?;
         let agent = Agent {
             adoption: Adoption::Adopted,
             by_runner_key: caller.principal().is_none(),
@@ -264,12 +272,18 @@ fn process(body: &OpenSession) -> Process {
     }
 }
 
-fn name_reserved(caller: &AgentCaller, runner: &RunnerId) -> String {
+fn name_reserved(caller: &AgentCaller, by: &Reservation, requests: AgentRequests) -> String {
     let id = &caller.agent;
-    format!(
-        "runner `{runner}` names agent `{id}` by its id, and the token is for labels alone: an administrator adopts the \
-         agent (canyon adopt agent {id}), or it takes another name"
-    )
+    let ways = match requests {
+        AgentRequests::Allowed => format!(
+            "an administrator adopts the agent (canyon adopt agent {id}), or it takes another name"
+        ),
+        AgentRequests::Refused => {
+            "the organization refuses requests for adoption, so give the agent another name"
+                .to_owned()
+        }
+    };
+    format!("{by} reserves the name `{id}`, and the token is for labels alone: {ways}")
 }
 
 fn pending(body: &OpenSession) -> SessionOpened {

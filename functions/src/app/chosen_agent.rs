@@ -39,7 +39,7 @@ impl App {
             return fault(missing());
         };
         // A reserved agent is one user's own machine, with that user's credentials. It runs no module of others.
-        if agent.reserved && agent.adopted_by != Some(by.id) {
+        if !agent.launches_for(by.id) {
             return fault(missing());
         }
         let settings = definition.configuration.agent_settings();

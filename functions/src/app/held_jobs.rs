@@ -5,7 +5,7 @@ use super::agent_work::{held, key_of};
 use crate::app::error::AppError;
 use canyon_api::agent::{HeldJob, JobKey};
 use canyon_domain::agent::{Agent, Opening};
-use canyon_domain::agent_job::AgentJob;
+use canyon_domain::agent_job::{AgentJob, Wish};
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
 use canyon_store::StoreError;
 use canyon_store::outcome::Saved;
@@ -156,6 +156,18 @@ impl App {
         Ok(jobs)
     }
 
+    /// Whether the agent holds a job of any runner that has not ended.
+    pub(super) async fn holds_a_job(&self, org: OrgUuid, agent: &Agent) -> Result<bool, AppError> {
+        let runners = self.served_runners(org, None).await?;
+        let read = |runner: RunnerUuid| {
+            let table = self.table.clone();
+            async move { table.agent_jobs(org, runner).await.map_err(AppError::from) }
+        };
+        let found = each(runners.iter().map(|runner| runner.uuid).collect(), read).await?;
+        let is_held = |job: &AgentJob| has_taken(agent, job) && job.wish != Wish::Forget;
+        Ok(found.iter().flatten().any(is_held))
+    }
+
     /// The other agents that hold any of `jobs`, each read once.
     async fn holders(
         &self,
@@ -267,7 +279,8 @@ fn is_own(agent: &Agent, job: &AgentJob) -> bool {
 fn may_adopt(agent: &Agent, job: &AgentJob) -> bool {
     let (Some(session), Some(taken)) = (&agent.session, &job.taken) else { return false };
     let may_serve = agent.may_serve_alone(&job.order.runner_id, job.target.as_ref())
-        && (!agent.reserved || job.only.as_ref() == Some(&agent.id));
+        && (!agent.reserved || job.only.as_ref() == Some(&agent.id))
+        && job.is_requested_for(agent);
     taken.is_by(agent) || (taken.place == session.place && may_serve)
 }
 

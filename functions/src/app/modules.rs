@@ -117,7 +117,7 @@ impl App {
         let refusal = |reason: String| Err(AppError::invalid("module.source", reason));
         match self.blobs.size(&BlobKey::archive(by.org, digest)).await? {
             None => refusal(format!("there is no archive sha256:{digest}; upload it first")),
-            // The signature of an upload URL covers the digest, and not the size.
+            // In an earlier version of Canyon the signature of an upload URL covered the digest, and not the size.
             Some(size) if size > MAX_ARCHIVE as u64 => {
                 refusal(format!("the archive has {size} bytes; the limit is {MAX_ARCHIVE}"))
             }

@@ -33,19 +33,21 @@ const RECORDS: Allowance = Allowance { burst: 20, interval: Duration::from_mins(
 impl App {
     /// Notes the request of an agent that no token or runner key authenticates. Skips it if the organization refuses
     /// such requests, another agent has the name, or too many agents ask. The caller learns nothing of this.
+    /// Returns the organization's setting for such requests.
     pub(super) async fn note_request(
         &self,
         caller: &AgentCaller,
         body: &OpenSession,
         identity: AgentIdentity,
         found: Option<Agent>,
-    ) -> Result<(), AppError> {
+    ) -> Result<AgentRequests, AppError> {
         let organization = self.table.organization(caller.org).await?;
-        let allows = organization.is_some_and(|of| of.agent_requests == AgentRequests::Allowed);
+        let requests = organization.map_or(AgentRequests::Refused, |of| of.agent_requests);
+        let allows = requests == AgentRequests::Allowed;
         match found {
             // The agent asked just before the organization began to refuse.
             Some(agent) if !allows && agent.adoption == Adoption::Pending => {
-                self.forget_pending_agent(caller.org, &agent).await
+                self.forget_pending_agent(caller.org, &agent).await?;
             }
             None if allows && self.makes_room_for_pending(caller).await? => {
                 let agent = requesting_agent(caller, body, identity, self.now());
@@ -53,10 +55,10 @@ impl App {
                 let record = self.record_of_pending_agent(org, "agent.ask", id, "agent").await?;
                 // If another request was faster, this agent's next request finds the name taken.
                 self.table.create_agent(org, &agent, record.as_ref()).await?;
-                Ok(())
             }
-            Some(_) | None => Ok(()),
+            Some(_) | None => {}
         }
+        Ok(requests)
     }
 
     /// Forgets all pending agents.

@@ -11,7 +11,6 @@ use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::Target;
 use canyon_store::StoreError;
 use canyon_store::outcome::{Created, Deleted, Saved};
-use canyon_store::runner_rules::RuleFilter;
 
 /// How often a deletion is retried after a concurrent change of its users.
 const MAX_TRIES: u32 = 5;
@@ -91,8 +90,7 @@ impl App {
         }
         for _ in 0..MAX_TRIES {
             self.project(by, id).await?;
-            let filter = RuleFilter { project: Some(id.clone()), ..RuleFilter::default() };
-            let users = self.users(by, |env| env.project_id == *id, Some(&filter)).await?;
+            let users = self.users_of_project(by, id).await?;
             // Check the environments first, so that no rule is deleted if the project cannot be.
             if !users.environments.is_empty() || (!with_rules && !users.rules.is_empty()) {
                 return Err(refusal(id, &users));

@@ -128,7 +128,8 @@ impl App {
             if is_own && session.closed_at.is_none() && may_go_on {
                 return Ok(session.number);
             }
-            if !is_own && session.is_live(self.now()) {
+            // An agent with a token for labels alone loses its name when the session starts.
+            if !is_own && session.is_live(self.now()) && !agent.is_confined_to_labels() {
                 return Err(agent_connected(&agent.id));
             }
         }

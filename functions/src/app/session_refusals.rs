@@ -48,3 +48,13 @@ pub(super) fn other_runner(agent: &Agent) -> AppError {
     );
     AppError::conflict(message).with_detail("code", "another_runner")
 }
+
+/// An agent without a right to the name has it, and holds a job.
+pub(super) fn holds_a_job(agent: &Agent) -> AppError {
+    let id = &agent.id;
+    let message = format!(
+        "an agent whose token is for labels alone is called `{id}` and holds a job. The name is free when that job has \
+         ended; to take it now: canyon forget agent {id}"
+    );
+    AppError::conflict(message).with_detail("code", "another_agent")
+}

@@ -4,6 +4,7 @@
 
 use super::App;
 use crate::app::error::AppError;
+use canyon_domain::ids::ProjectId;
 use canyon_domain::inventory::{Environment, RunnerRule};
 use canyon_domain::principal::Principal;
 use canyon_store::StoreError;
@@ -23,7 +24,8 @@ pub(super) struct Users {
 }
 
 impl App {
-    /// The environments that `refers` selects, and the rules that `filter` selects, if it is given.
+    /// The environments that `refers` selects, and the rules that `filter` selects, if it is given. Reads all
+    /// environments of the organization if `refers` selects none of the first ones.
     pub(super) async fn users(
         &self,
         by: &Principal,
@@ -42,6 +44,33 @@ impl App {
         }
         users.more = request.after.take().is_some();
         let Some(filter) = filter else { return Ok(users) };
+        self.add_rules(by, filter, &mut users).await?;
+        Ok(users)
+    }
+
+    /// The environments in a project, and the rules that name the project. One query reads the environments: it reads no
+    /// others.
+    pub(super) async fn users_of_project(
+        &self,
+        by: &Principal,
+        project: &ProjectId,
+    ) -> Result<Users, StoreError> {
+        let request = PageRequest { limit: NAMED, after: None };
+        let page = self.table.environments(by.org, Some(project), &request, |_| true).await?;
+        let mut users =
+            Users { environments: page.items, more: page.next.is_some(), ..Users::default() };
+        let filter = RuleFilter { project: Some(project.clone()), ..RuleFilter::default() };
+        self.add_rules(by, &filter, &mut users).await?;
+        Ok(users)
+    }
+
+    async fn add_rules(
+        &self,
+        by: &Principal,
+        filter: &RuleFilter,
+        users: &mut Users,
+    ) -> Result<(), StoreError> {
+        let mut request = PageRequest { limit: NAMED, after: None };
         while users.rules.is_empty() {
             let page = self.table.rules(by.org, filter, &request).await?;
             (users.rules, request.after) = (page.items, page.next);
@@ -50,7 +79,7 @@ impl App {
             }
         }
         users.more |= request.after.is_some();
-        Ok(users)
+        Ok(())
     }
 }
 

@@ -99,6 +99,7 @@ pub(crate) async fn order_next(api: &Api, id: &str) -> (String, Value) {
         },
         target: settings.and_then(|settings| settings.agents.clone()),
         only: None,
+        only_for: None,
         priority: 0,
         offer: None,
         taken: None,

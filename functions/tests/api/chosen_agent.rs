@@ -141,3 +141,18 @@ async fn the_jobs_of_a_runner_that_names_no_agents_go_to_those_that_take_untagge
     api.call_as(&api.ours.admin, Method::PATCH, "/agents/willing", change.as_ref()).await;
     assert_eq!(taken("willing").await, json!(false));
 }
+
+#[tokio::test]
+async fn a_token_makes_no_agent_for_one_deployment() {
+    let api = far_away().await;
+    for more in [json!({}), json!({ "labels": { "team": "blue" } }), json!({ "runner_id": "far" })]
+    {
+        let token = token(&api, more).await;
+        let mut body = opening("a");
+        body["reserved"] = json!(true);
+        let answer = say(&api, &token, "x1/sessions", body).await;
+        assert_eq!((answer.0, faults(&answer)), (400, vec!["reserved"]), "{}", answer.1);
+        assert!(answer.1.to_string().contains("key of its own"), "{}", answer.1);
+    }
+    assert_eq!(api.get("/agents").await.1["items"], json!([]));
+}

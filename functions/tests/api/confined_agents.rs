@@ -1,14 +1,21 @@
 //! Agents whose token is for labels alone: they cannot become an agent that a runner selects by its id.
 
-use crate::agent_world::{Key, code, far_away, open, opening, order, say, token, view};
-use crate::harness::{Answer, Api};
+use crate::agent_world::{Key, code, far, far_away, job, open, opening, order, say, token, view};
+use crate::harness::{Answer, Api, message};
 use canyon_domain::agent::{Agent, TokenScope};
+use canyon_domain::agent_job::Wish;
+use canyon_domain::seam::Clock as _;
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The runner `far` selects only these agents.
 async fn reserve(api: &Api, names: &[&str]) {
-    let configuration = json!({ "type": "docker-agent", "agents": { "ids": names } });
+    configure(api, json!({ "type": "docker-agent", "agents": { "ids": names } })).await;
+}
+
+/// Changes the runner `far`.
+async fn configure(api: &Api, configuration: Value) {
     let patch = json!({ "runner_configuration": configuration });
     let (status, body) = api.patch("/runners/far", patch).await;
     assert_eq!(status, 200, "{body}");
@@ -181,21 +188,102 @@ async fn opens_by_key(api: &Api, key: &Key, name: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_token_for_labels_keeps_no_name_from_the_key_of_a_runner() {
+async fn a_connected_agent_by_a_token_for_labels_makes_way_for_a_stronger_proof() {
     let (api, key) = (far_away().await, Key::new());
     let labels = for_labels(&api).await;
-    assert_eq!(opens(&api, &labels, "berlin", "a").await.0, 201);
-    let configuration = json!({ "type": "docker-agent", "key": key.pem() });
-    let patch = json!({ "runner_configuration": configuration });
-    assert_eq!(api.patch("/runners/far", patch).await.0, 200);
-    api.clock.advance(Duration::from_secs(6));
+    for name in ["berlin", "boston"] {
+        assert_eq!(opens(&api, &labels, name, "a").await.0, 201);
+    }
+    configure(&api, json!({ "type": "docker-agent", "key": key.pem() })).await;
     // The programs that poll for the runner have its id as their name.
     let (status, answer) = opens(&api, &labels, "far", "b").await;
     assert_eq!((status, &answer["state"]), (202, &json!("pending")), "{answer}");
 
-    assert_eq!(code(&opens_by_key(&api, &key, "berlin").await), (409, "another_agent"), "it works");
-    api.clock.advance(Duration::from_mins(10));
-    assert_eq!(opens_by_key(&api, &key, "berlin").await.0, 201, "it has gone");
+    assert_eq!(opens_by_key(&api, &key, "berlin").await.0, 201);
     assert_eq!(view(&api, "berlin").await["fingerprint"], key.fingerprint());
-    assert_eq!(code(&opens(&api, &labels, "berlin", "c").await), (409, "another_agent"));
+    let free = token(&api, json!({})).await;
+    assert_eq!(open(&api, &free, "boston", "b").await, 1);
+    for name in ["berlin", "boston"] {
+        let poll = json!({ "running": 0, "wait_seconds": 0 });
+        let former = say(&api, &labels, &format!("{name}/sessions/1/poll"), poll).await;
+        assert_eq!(code(&former), (409, "another_agent"), "{name}");
+        assert_eq!(code(&opens(&api, &labels, name, "c").await), (409, "another_agent"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_by_a_token_for_labels_that_holds_a_job_keeps_its_name_until_the_job_has_ended() {
+    let (api, key) = (far_away().await, Key::new());
+    let labels = for_labels(&api).await;
+    let agents = json!({ "labels": { "team": "blue" } });
+    configure(&api, json!({ "type": "docker-agent", "key": key.pem(), "agents": agents })).await;
+    assert_eq!(opens(&api, &labels, "berlin", "a").await.0, 201);
+    let (_, job_key) = order(&api).await;
+    assert_eq!(offers(&api, &labels, "berlin").await, json!([job_key]));
+    let take = json!({ "jobs": [job_key] });
+    let taken = say(&api, &labels, "berlin/sessions/1/take", take).await;
+    assert_eq!(taken.1["taken"][0]["job"], job_key, "{}", taken.1);
+
+    let free = token(&api, json!({})).await;
+    // Connected, and silent for long.
+    for pause in [0, 600] {
+        api.clock.advance(Duration::from_secs(pause));
+        let by_key = opens_by_key(&api, &key, "berlin").await;
+        for refused in [by_key, opens(&api, &free, "berlin", "b").await] {
+            assert_eq!(code(&refused), (409, "another_agent"), "after {pause} s");
+            let told = message(&refused);
+            assert!(told.contains("holds a job") && told.contains("canyon forget"), "{told}");
+        }
+    }
+    let mut ended = job(&api, &job_key).await.unwrap();
+    assert!(ended.want(Wish::Forget));
+    ended.version += 1;
+    api.app.table.save_agent_job(api.ours.uuid, &ended, api.clock.now()).await.unwrap();
+    assert_eq!(opens_by_key(&api, &key, "berlin").await.0, 201);
+}
+
+#[tokio::test]
+async fn the_programs_that_poll_for_a_runner_take_its_name_from_a_token_for_labels() {
+    let (api, key) = (far_away().await, Key::new());
+    let labels = for_labels(&api).await;
+    // Before there is such a runner, its name is like any other.
+    assert_eq!(opens(&api, &labels, "polled", "a").await.0, 201);
+    let job = json!({ "namespace": "jobs", "service_account": "canyon" });
+    let configuration = json!({ "type": "kubernetes-agent", "key": key.pem(), "job": job });
+    api.make("/runners", far("polled", configuration)).await;
+    let path = "/remote-runners/polled/actions/poll-requests?wait_seconds=0";
+    for _ in 0..2 {
+        let polled = api.call_as(&key.token(&api, "polled"), Method::POST, path, None).await;
+        assert_eq!(polled, (204, Value::Null));
+    }
+    assert_eq!(code(&opens(&api, &labels, "polled", "b").await), (409, "another_agent"));
+}
+
+#[tokio::test]
+async fn the_ids_that_a_runner_profile_names_are_reserved_too() {
+    let api = far_away().await;
+    let profile = json!({ "id": "eu", "agents": { "ids": ["berlin", "bonn"] }, "job": {} });
+    api.make("/runner-profiles", profile).await;
+    let labels = for_labels(&api).await;
+    let (status, answer) = opens(&api, &labels, "berlin", "a").await;
+    assert_eq!((status, &answer["state"]), (202, &json!("pending")), "{answer}");
+    let warnings = answer["warnings"].to_string();
+    assert!(warnings.contains("runner profile `eu`"), "{warnings}");
+    assert_eq!(opens(&api, &labels, "boston", "a").await.0, 201, "another name is free");
+    let free = token(&api, json!({})).await;
+    assert_eq!(open(&api, &free, "berlin", "b").await, 1);
+}
+
+#[tokio::test]
+async fn where_requests_are_refused_a_reserved_name_is_refused_without_a_word_of_adoption() {
+    let api = far_away().await;
+    reserve(&api, &["berlin"]).await;
+    let labels = for_labels(&api).await;
+    assert_eq!(api.patch("", json!({ "agent_requests": "refused" })).await.0, 200);
+    let (status, answer) = opens(&api, &labels, "berlin", "a").await;
+    assert_eq!((status, &answer["state"]), (202, &json!("pending")), "{answer}");
+    let warnings = answer["warnings"].to_string();
+    assert!(warnings.contains("`far`") && warnings.contains("another name"), "{warnings}");
+    assert!(!warnings.contains("canyon adopt"), "{warnings}");
+    assert_eq!(api.act("/agents/berlin/actions/adopt").await.0, 404, "there is nothing to adopt");
 }

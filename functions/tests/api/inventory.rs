@@ -1,6 +1,9 @@
 //! Organizations, environment types, projects and runner rules.
 
 use crate::harness::{Api, faults, local_runner, message, settled};
+use canyon_functions::App;
+use canyon_functions::http::HttpSettings;
+use canyon_store::meter::Meter;
 use reqwest::Method;
 use serde_json::json;
 
@@ -209,4 +212,34 @@ async fn only_the_operator_makes_organizations() {
     assert_eq!((status, &read["uuid"]), (200, &made["uuid"]));
     assert_eq!(api.send(Method::GET, &path, Some(&api.ours.admin), None).await.0, 404);
     assert_eq!(post(token).await.0, 403, "a new organization's admin is no operator");
+}
+
+#[tokio::test]
+async fn to_delete_a_project_the_api_reads_no_environments_of_other_projects() {
+    let mut api = Api::start().await;
+    api.furnish().await;
+    let meter = Meter::default();
+    let table = meter.watch(&api.app.table);
+    let change = |app: App| App { table, ..app };
+    api.serve_again(change, &HttpSettings::default()).await;
+    let deleted = async |project: &str| {
+        api.make("/projects", json!({ "id": project })).await;
+        meter.take();
+        assert_eq!(api.delete(&format!("/projects/{project}")).await.0, 204);
+        meter.take().0["Query"]
+    };
+    let few = deleted("middle").await;
+    // They are before and behind it in the organization's list.
+    for project in ["early", "middle/not", "shop"] {
+        if project != "shop" {
+            api.make("/projects", json!({ "id": project })).await;
+        }
+        for number in 0..30 {
+            let env = json!({ "id": format!("env-{number}"), "env_type_id": "dev" });
+            let path = format!("/projects/{}/envs", project.replace('/', "%2F"));
+            api.make(&path, env).await;
+        }
+    }
+    let many = deleted("middle").await;
+    assert_eq!((many.requests, many.units), (few.requests, few.units));
 }

@@ -6,6 +6,7 @@ mod access;
 mod agent_access;
 mod agent_attempts;
 mod agent_keys;
+mod agent_limits;
 mod agent_pauses;
 mod agent_places;
 mod agent_sessions;

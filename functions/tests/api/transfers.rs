@@ -14,7 +14,7 @@ use canyon_api::archive::{MAX_ARCHIVE, MAX_DIRECT};
 use canyon_api::client::{Client, ClientError};
 use canyon_functions::http::HttpSettings;
 use canyon_store::blob_keys::BlobKey;
-use canyon_store::blobs::Blobs;
+use canyon_store::blobs::{Blobs, Put};
 use canyon_store::url_signer::UrlSigner;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
@@ -81,8 +81,11 @@ async fn serve(
     if checksum != STANDARD.encode(Sha256::digest(&bytes)) {
         return (StatusCode::BAD_REQUEST, "BadDigest".into());
     }
-    bucket.blobs.put_if_absent(&key, bytes).await.unwrap();
-    (StatusCode::OK, Bytes::new())
+    // As S3 with `if-none-match: *`.
+    match bucket.blobs.put_if_absent(&key, bytes).await.unwrap() {
+        Put::Stored => (StatusCode::OK, Bytes::new()),
+        Put::AlreadyExists => (StatusCode::PRECONDITION_FAILED, "PreconditionFailed".into()),
+    }
 }
 
 /// An API whose object store signs URLs, as on AWS.
@@ -144,6 +147,18 @@ async fn a_large_archive_reaches_the_run_past_the_api_and_no_token_leaves_it() {
     let answer = raw(http.get(url).bearer_auth(&job.token)).await;
     assert_eq!((answer.status, answer.body.len()), (307, 0));
     assert_eq!(answer.headers["cache-control"], "no-store");
+}
+
+#[tokio::test]
+async fn an_archive_that_the_object_store_has_already_counts_as_uploaded() {
+    let (api, bucket) = with_bucket().await;
+    let (bytes, digest) = archive(MAX_DIRECT + 1);
+    for _ in 0..2 {
+        client(&api, &api.ours.deployer).put_archive(&digest, bytes.clone()).await.unwrap();
+    }
+    assert_eq!(*bucket.asked.lock().unwrap(), [format!("PUT {digest}"), format!("PUT {digest}")]);
+    let signed = bucket.signed.lock().unwrap();
+    assert!(signed.values().all(|(_, headers)| headers["if-none-match"] == "*"), "{signed:?}");
 }
 
 #[tokio::test]

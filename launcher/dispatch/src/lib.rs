@@ -35,4 +35,4 @@ pub use dispatcher::{
 };
 pub use error::{DispatchError, Then};
 pub use pace::{Pace, Rate, Turn};
-pub use platform::{Platform, Target};
+pub use platform::{ChosenAgent, Platform, Target};

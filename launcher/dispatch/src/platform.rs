@@ -1,7 +1,7 @@
 //! The platform of a type of runners, which creates their dispatchers.
 
 use crate::Dispatcher;
-use canyon_domain::ids::{AgentId, OrgId, OrgUuid, RunnerId, RunnerUuid};
+use canyon_domain::ids::{AgentId, OrgId, OrgUuid, PrincipalId, RunnerId, RunnerUuid};
 use canyon_domain::runner::RunnerDefinition;
 use std::sync::Arc;
 
@@ -19,7 +19,16 @@ pub struct Target {
     /// The definition of the runner and its jobs, secrets included.
     pub definition: RunnerDefinition,
     /// The only agent that may start the jobs, if the deployment names one.
-    pub agent: Option<AgentId>,
+    pub agent: Option<ChosenAgent>,
+}
+
+/// The agent that a deployment names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenAgent {
+    /// The agent.
+    pub id: AgentId,
+    /// Who requested the deployment.
+    pub by: PrincipalId,
 }
 
 /// A kind of compute, for all runners of a type.

@@ -21,11 +21,12 @@ impl AgentDispatcher {
         let (runner, target) = (&self.target.runner_id, self.agent_target());
         if let Some(only) = &self.target.agent {
             // Read it again rather than from the cache: if the agent no longer exists, the job ends.
-            let found = table.agent(org, only).await?;
-            return Ok(found
-                .into_iter()
-                .filter(|agent| agent.may_serve_alone(runner, target))
-                .collect());
+            let found = table.agent(org, &only.id).await?;
+            // If a user's own machine was deleted, its name may be another user's machine now.
+            let may = |agent: &Agent| {
+                agent.may_serve_alone(runner, target) && agent.launches_for(only.by)
+            };
+            return Ok(found.into_iter().filter(may).collect());
         }
         let all = self.platform.known.get(org, now, table.all_agents(org)).await?;
         Ok(all.iter().filter(|agent| agent.may_serve(runner, target)).cloned().collect())

@@ -102,13 +102,15 @@ impl AgentDispatcher {
 
     fn new_record(&self, launch: &Launch, fence: u64) -> AgentJob {
         let (definition, _) = self.target.definition.clone().split_secrets();
+        let chosen = self.target.agent.as_ref();
         AgentJob {
             deployment: launch.job.deployment,
             attempt: launch.job.attempt,
             fence,
             runner: self.target.runner,
             target: self.agent_target().cloned(),
-            only: self.target.agent.clone(),
+            only: chosen.map(|chosen| chosen.id.clone()),
+            only_for: chosen.map(|chosen| chosen.by),
             order: JobOrder {
                 org_id: self.target.org_id.clone(),
                 runner_id: self.target.runner_id.clone(),

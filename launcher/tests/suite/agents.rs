@@ -2,11 +2,11 @@
 //! connected, and what is removed.
 
 use crate::world::{Moved, World, record};
-use canyon_dispatch::{Dispatcher, JobRef, Launch, Platform, Remains, Steps, Target};
+use canyon_dispatch::{ChosenAgent, Dispatcher, JobRef, Launch, Platform, Remains, Steps, Target};
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, Wish};
 use canyon_domain::deadline::Observation;
-use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
+use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId, RunnerUuid};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_domain::runner_check::{StepReport, StepResult};
 use canyon_domain::seam::Clock;
@@ -337,4 +337,28 @@ async fn a_job_without_anything_left_to_do_is_removed_at_once() {
     assert_eq!(far.stored(&waiting).await, None);
     assert_eq!(far.stored(&never_handed_out).await, None);
     assert_eq!(far.stored(&held).await.unwrap().wish, Wish::Forget, "its agent removes it");
+}
+
+#[tokio::test]
+async fn a_users_own_machine_launches_the_deployments_of_that_user_alone() {
+    let far = Far::new().await;
+    let mut own = far.agent("cli-me").await;
+    let principal = |number| PrincipalId(Uuid::from_u128(number));
+    (own.reserved, own.adopted_by) = (true, Some(principal(1)));
+    own.runner = Some("far".parse().unwrap());
+    far.polls(&mut own).await;
+    let offered = async |by| {
+        let mut target = (*far.target(&json!({}))).clone();
+        target.agent = Some(ChosenAgent { id: own.id.clone(), by });
+        let dispatcher = far.platform().dispatcher(&Arc::new(target));
+        let launch = far.launch().await;
+        dispatcher.start(&launch).await.unwrap();
+        (far.stored(&launch.job).await.unwrap(), dispatcher.observe(&launch.job).await)
+    };
+    let (job, seen) = offered(principal(1)).await;
+    assert!(job.offer.is_some_and(|offer| offer.agent == own.id), "{seen:?}");
+    // The machine that this deployment names was deleted, and another user has its name.
+    let (job, seen) = offered(principal(2)).await;
+    assert!(job.offer.is_none() && !job.is_for(&own), "{job:?}");
+    assert!(matches!(seen, Observation::Gone(Some(_))), "{seen:?}");
 }

@@ -4,7 +4,7 @@
 //!     canyon-agent-load AGENTS IDLE_SECONDS DEPLOYMENTS
 //!
 //! Prints a line of JSON for each of its phases. The settings are `CANYON_API_URL`, `CANYON_ORG`, `CANYON_TOKEN`
-//! (of an administrator), `AGENT_TOKEN` and `AGENT_RUNNER`.
+//! (of an administrator), `AGENT_TOKENS` and `AGENT_RUNNER`. The tokens are separated by commas, one for each 200 agents.
 
 mod companion;
 mod deploying;
@@ -39,7 +39,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         &variable("CANYON_ORG")?,
         variable("CANYON_TOKEN")?.into(),
     )?;
-    let theirs = client.with_token(variable("AGENT_TOKEN")?.into());
+    let tokens = variable("AGENT_TOKENS")?;
+    let theirs: Vec<_> =
+        tokens.split(',').map(|token| client.with_token(token.to_owned().into())).collect();
     let runner = variable("AGENT_RUNNER")?;
 
     let counts = Arc::new(Counts::default());
@@ -79,18 +81,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Opens the sessions of all agents.
 async fn join(
-    theirs: &Client,
+    theirs: &[Client],
     runner: &str,
     agents: u32,
 ) -> Result<Vec<Companion>, Box<dyn Error>> {
     let (mut opening, mut joined) = (JoinSet::new(), Vec::new());
-    for number in 0..agents {
+    // A token has a limited number of agents.
+    for (number, client) in (0..agents).zip(theirs.iter().cycle()) {
         if opening.len() >= AT_ONCE
             && let Some(opened) = opening.join_next().await
         {
             joined.push(opened??);
         }
-        opening.spawn(Companion::join(theirs.clone(), runner.to_owned(), number));
+        opening.spawn(Companion::join(client.clone(), runner.to_owned(), number));
     }
     while let Some(opened) = opening.join_next().await {
         joined.push(opened??);

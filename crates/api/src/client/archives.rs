@@ -43,13 +43,18 @@ impl Client {
             for (name, value) in &upload.headers {
                 request = request.header(name, value);
             }
-            transfer(&upload.url, request.body(bytes)).await?;
+            let status = match transfer(&upload.url, request.body(bytes)).await {
+                Ok(response) => response.status().as_u16(),
+                // 412: the archive is there. 409: another client uploads it at the same time.
+                Err(ClientError::ObjectStore { status: status @ (409 | 412), .. }) => status,
+                Err(error) => return Err(error),
+            };
             // The store's answer does not prove that it is the store's and not a proxy's, so ask
             // Canyon.
             if self.has_archive(digest).await? {
                 return Ok(());
             }
-            return Err(ClientError::ObjectStore { host: host_of(&upload.url), status: 200 });
+            return Err(ClientError::ObjectStore { host: host_of(&upload.url), status });
         }
         let request = self.request(Method::PUT, &["archives", digest]).timeout(TRANSFER_TIMEOUT);
         self.send_for_status(request.header("content-type", "application/gzip").body(bytes)).await

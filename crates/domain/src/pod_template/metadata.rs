@@ -46,8 +46,8 @@ pub(super) fn validate(metadata: &ObjectMeta, findings: &mut Findings) {
     findings.warn_if_set(at("namespace"), namespace.as_ref(), canyon);
     findings.warn_if_set(at("ownerReferences"), owner_references.as_ref(), canyon);
     for (field, map) in [("labels", labels), ("annotations", annotations)] {
-        for key in map.iter().flatten().map(|(key, _)| key) {
-            if let Some(reason) = refusal(key) {
+        for (key, value) in map.iter().flatten() {
+            if let Some(reason) = refusal(key, value) {
                 findings.reject_unless(
                     format!("metadata.{field}.{}", key.escape_debug()),
                     false,
@@ -62,9 +62,32 @@ pub(super) fn validate(metadata: &ObjectMeta, findings: &mut Findings) {
 /// sandbox (gVisor), on clusters that have these installed.
 const ADDED_RIGHTS: [&str; 3] = ["iam.amazonaws.com", "nri.io", "gvisor.dev"];
 
+/// Domains of what changes pods at their creation, on clusters that have it installed: it puts containers of chosen images
+/// and volumes of the node into them (Istio's injector, Linkerd, Vault's and Consul's agents, Dapr, Kuma), or connects them
+/// to other networks, past the cluster's network policies (Multus and other plugins).
+const INJECTORS: [&str; 7] = [
+    "istio.io",
+    "linkerd.io",
+    "hashicorp.com",
+    "dapr.io",
+    "kuma.io",
+    "cni.cncf.io",
+    "multus-cni.io",
+];
+
+/// What only keeps an injector from the pod: a job with a service mesh's sidecar does not end.
+const WITHOUT_INJECTION: [(&str, &str); 6] = [
+    ("sidecar.istio.io/inject", "false"),
+    ("linkerd.io/inject", "disabled"),
+    ("vault.hashicorp.com/agent-inject", "false"),
+    ("consul.hashicorp.com/connect-inject", "false"),
+    ("dapr.io/enabled", "false"),
+    ("kuma.io/sidecar-injection", "disabled"),
+];
+
 /// Annotations disable `AppArmor` and seccomp on older clusters, and configure `CRI-O`, containerd and Kata.
 /// Those use the domains below, or a reversed one.
-fn refusal(key: &str) -> Option<&'static str> {
+fn refusal(key: &str, value: &str) -> Option<&'static str> {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let of = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
     if domain.split('.').any(|part| part == "canyon") || key.starts_with("canyon") {
@@ -75,6 +98,10 @@ fn refusal(key: &str) -> Option<&'static str> {
         Some("it changes how the container runtime isolates the pod")
     } else if ADDED_RIGHTS.into_iter().any(of) || key.starts_with("dev.gvisor.") {
         Some("it gives the pod rights that the runner's own fields must give")
+    } else if WITHOUT_INJECTION.contains(&(key, value)) {
+        None
+    } else if INJECTORS.into_iter().any(of) || key.starts_with("azure.workload.identity/inject-") {
+        Some("it lets an add-on of the cluster put containers, volumes or networks into the pod")
     } else if (of("kubernetes.io") || of("k8s.io")) && !HARMLESS.contains(&domain) {
         Some(
             "of the domains of Kubernetes, only app.kubernetes.io, cluster-autoscaler.kubernetes.io and kubectl.kubernetes.io are allowed",

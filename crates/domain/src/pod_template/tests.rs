@@ -143,8 +143,13 @@ fn an_ambiguous_merge_is_refused() {
 fn the_usual_settings_are_allowed() {
     let template = json!({
         "metadata": {
-            "labels": { "team": "platform", "azure.workload.identity/use": "true" },
-            "annotations": { "cluster-autoscaler.kubernetes.io/safe-to-evict": "false" },
+            "labels": {
+                "team": "platform", "azure.workload.identity/use": "true", "sidecar.istio.io/inject": "false",
+            },
+            "annotations": {
+                "cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "linkerd.io/inject": "disabled",
+                "example.com/cost-center": "4711", "vault.hashicorp.com/agent-inject": "false",
+            },
         },
         "spec": {
             "containers": [{

@@ -92,6 +92,7 @@ fn job(runner: RunnerUuid, deployment: u128, priority: i8) -> AgentJob {
         },
         target: None,
         only: None,
+        only_for: None,
         priority,
         offer: None,
         taken: None,

@@ -130,6 +130,19 @@ fn hostile_names() -> Vec<Value> {
         "devices.nri.io/container.canyon-runner",
         "dev.gvisor.spec.mount.root.type",
         "job-name",
+        "sidecar.istio.io/proxyImage",
+        "sidecar.istio.io/userVolume",
+        "inject.istio.io/templates",
+        "istio.io/rev",
+        "linkerd.io/inject",
+        "config.linkerd.io/proxy-image",
+        "k8s.v1.cni.cncf.io/networks",
+        "v1.multus-cni.io/default-network",
+        "vault.hashicorp.com/agent-image",
+        "consul.hashicorp.com/connect-inject",
+        "dapr.io/sidecar-image",
+        "kuma.io/container-patches",
+        "azure.workload.identity/inject-proxy-sidecar",
     ];
     all.extend(keys.map(|key| json!({ "metadata": { "annotations": { key: "x" } } })));
     for name in ["name", "namespace", "generateName", "finalizers", "ownerReferences"] {
@@ -165,6 +178,24 @@ fn beside(one: &mut Value, other: &Value) {
 
 fn is_refused(template: &Value) -> bool {
     !check(template.as_object().unwrap(), ACCOUNT).is_empty()
+}
+
+#[test]
+fn what_calls_an_injector_is_refused_and_what_keeps_it_away_is_not() {
+    for (key, off, others) in [
+        ("sidecar.istio.io/inject", "false", ["true", ""]),
+        ("linkerd.io/inject", "disabled", ["enabled", "ingress"]),
+        ("vault.hashicorp.com/agent-inject", "false", ["true", "update"]),
+        ("consul.hashicorp.com/connect-inject", "false", ["true", "disabled"]),
+        ("dapr.io/enabled", "false", ["true", "y"]),
+        ("kuma.io/sidecar-injection", "disabled", ["enabled", "false"]),
+    ] {
+        for field in ["labels", "annotations"] {
+            let template = |value: &str| json!({ "metadata": { field: { key: value } } });
+            assert!(!is_refused(&template(off)), "{field} {key}");
+            assert!(others.iter().all(|value| is_refused(&template(value))), "{field} {key}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! How many agents one token, one service account or one runner's key may have. Each agent is a record that the API and the
+//! launcher read when they look for an agent, so the holder of one secret must not make them without end.
+
+use super::App;
+use crate::app::error::AppError;
+use canyon_domain::agent::{Adoption, Agent, AgentIdentity};
+use canyon_domain::ids::OrgUuid;
+use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+/// The most agents that sign in by one token, as one service account, or by one runner's key.
+const MAX_AGENTS: usize = 200;
+/// How long an agent has sent no request before a new one may take its place.
+const SILENCE: SignedDuration = SignedDuration::from_mins(10);
+/// When the caller may ask again: agents become silent over minutes.
+const PAUSE: Duration = Duration::from_mins(1);
+
+impl App {
+    /// Makes room for another agent that signs in as `identity`. At the limit, the agent that has been silent for the
+    /// longest time is deleted, if it has been silent for [`SILENCE`], holds no job, and has no setting of an administrator.
+    ///
+    /// # Errors
+    ///
+    /// [`AppError::too_many`] if no agent can be deleted.
+    pub(super) async fn make_room_for_agent(
+        &self,
+        org: OrgUuid,
+        identity: &AgentIdentity,
+    ) -> Result<(), AppError> {
+        let mut its = self.table.all_agents(org).await?;
+        its.retain(|agent| agent.identity == *identity);
+        let surplus = (its.len() + 1).saturating_sub(MAX_AGENTS);
+        if surplus == 0 {
+            return Ok(());
+        }
+        let long_ago = self.now() - SILENCE;
+        its.retain(|agent| may_make_way(agent) && last_seen(agent) < long_ago);
+        its.sort_by_key(last_seen);
+        let mut deleted = 0;
+        for agent in its {
+            if !self.holds_a_job(org, &agent).await? {
+                self.forget_if_unchanged(org, &agent).await?;
+                deleted += 1;
+            }
+            if deleted == surplus {
+                return Ok(());
+            }
+        }
+        Err(AppError::too_many(too_many(identity), PAUSE))
+    }
+}
+
+/// Whether its record has nothing that a new record of the same agent would lack.
+fn may_make_way(agent: &Agent) -> bool {
+    let is_as_it_joined =
+        agent.named_at.or(agent.settled_at).is_none() && agent.adopted_by.is_none();
+    agent.adoption == Adoption::Adopted && !agent.disabled && is_as_it_joined
+}
+
+fn last_seen(agent: &Agent) -> Timestamp {
+    agent.session.as_ref().map_or(agent.created_at, |session| session.last_seen)
+}
+
+fn too_many(identity: &AgentIdentity) -> String {
+    let (what, way) = match identity {
+        AgentIdentity::Token { .. } => ("this token or service account", "use another token"),
+        AgentIdentity::Key { .. } => ("this key", "use tokens"),
+    };
+    format!(
+        "{MAX_AGENTS} agents have {what}, and none of them can be deleted: each was connected in the last {} minutes, holds a \
+         job, or has a setting of an administrator. Delete one (canyon forget agent NAME), or {way} for further agents",
+        SILENCE.as_mins()
+    )
+}

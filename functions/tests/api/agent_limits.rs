@@ -1,0 +1,103 @@
+//! How many agents one token or one runner's key may have.
+
+use crate::agent_world::{Key, far_away, opening, order, say, token, view};
+use crate::harness::{Answer, Api, message};
+use canyon_domain::agent::Agent;
+use canyon_domain::ids::AgentId;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+async fn opens(api: &Api, secret: &str, name: &str) -> Answer {
+    say(api, secret, &format!("{name}/sessions"), opening("a")).await
+}
+
+async fn stored(api: &Api, name: &str) -> Agent {
+    api.app.table.agent(api.ours.uuid, &name.parse().unwrap()).await.unwrap().unwrap()
+}
+
+/// Stores agents like the one that is called `first`, until there are 200 of them: `more-000` and so on.
+async fn fill(api: &Api, first: &str, there: usize) {
+    let first = stored(api, first).await;
+    for number in 0..200 - there {
+        let id: AgentId = format!("more-{number:03}").parse().unwrap();
+        let agent = Agent { id, ..first.clone() };
+        api.app.table.create_agent(api.ours.uuid, &agent, None).await.unwrap();
+    }
+}
+
+async fn names(api: &Api) -> Vec<String> {
+    let all = api.app.table.all_agents(api.ours.uuid).await.unwrap();
+    all.into_iter().map(|agent| agent.id.to_string()).collect()
+}
+
+async fn polls(api: &Api, secret: &str, name: &str) -> Value {
+    let poll = json!({ "running": 0, "wait_seconds": 0 });
+    let (status, work) = say(api, secret, &format!("{name}/sessions/1/poll"), poll).await;
+    assert_eq!(status, 200, "{work}");
+    work["offers"].clone()
+}
+
+#[tokio::test]
+async fn a_token_has_200_agents_and_the_one_that_is_silent_the_longest_makes_way() {
+    let api = far_away().await;
+    let secret = token(&api, json!({})).await;
+    let kept = ["connected", "settled", "adopted", "disabled", "rejected", "works"];
+    for name in kept {
+        assert_eq!(opens(&api, &secret, name).await.0, 201, "{name}");
+    }
+    let labels = json!({ "labels": { "region": "eu" } });
+    assert_eq!(api.patch("/agents/settled", labels).await.0, 200);
+    assert_eq!(api.act("/agents/adopted/actions/adopt").await.0, 200);
+    assert_eq!(api.patch("/agents/disabled", json!({ "disabled": true })).await.0, 200);
+    assert_eq!(api.act("/agents/rejected/actions/reject").await.0, 200);
+    let (_, job) = order(&api).await;
+    assert_eq!(polls(&api, &secret, "works").await, json!([job]));
+    let taken = say(&api, &secret, "works/sessions/1/take", json!({ "jobs": [job] })).await;
+    assert_eq!(taken.1["taken"][0]["job"], job, "{}", taken.1);
+    api.clock.advance(Duration::from_secs(1));
+    assert_eq!(opens(&api, &secret, "first").await.0, 201);
+    fill(&api, "first", kept.len() + 1).await;
+
+    let refused = opens(&api, &secret, "late").await;
+    assert_eq!(refused.0, 429, "{}", refused.1);
+    let told = message(&refused);
+    assert!(told.contains("200 agents") && told.contains("canyon forget agent"), "{told}");
+    assert_eq!(opens(&api, &secret, "first").await.0, 201, "it is known");
+    let other = token(&api, json!({})).await;
+    assert_eq!(opens(&api, &other, "of-another").await.0, 201, "another token has its own");
+
+    api.clock.advance(Duration::from_mins(9));
+    polls(&api, &secret, "connected").await;
+    assert_eq!(opens(&api, &secret, "late").await.0, 429);
+    api.clock.advance(Duration::from_mins(2));
+    assert_eq!(opens(&api, &secret, "late").await.0, 201);
+    let names = names(&api).await;
+    assert_eq!(names.len(), 201, "200 and the other token's one");
+    assert!(!names.contains(&"more-000".to_owned()), "{names:?}");
+    for name in kept.into_iter().chain(["late", "of-another", "more-001"]) {
+        assert!(names.contains(&name.to_owned()), "{name}");
+    }
+    let audit = api.audit().await;
+    assert_eq!(audit[..2], ["agent.join agents/late", "agent.forget agents/more-000"]);
+}
+
+#[tokio::test]
+async fn a_runners_key_has_200_agents() {
+    let (api, key) = (far_away().await, Key::new());
+    let configuration = json!({ "type": "docker-agent", "key": key.pem() });
+    let patch = json!({ "runner_configuration": configuration });
+    assert_eq!(api.patch("/runners/far", patch).await.0, 200);
+    api.clock.advance(Duration::from_secs(6));
+    let by_key = async |name: &str| {
+        let mut body = opening("a");
+        body["public_key"] = json!(key.pem());
+        say(&api, &key.token(&api, name), &format!("{name}/sessions"), body).await
+    };
+    assert_eq!(by_key("first").await.0, 201);
+    fill(&api, "first", 1).await;
+    assert_eq!(by_key("late").await.0, 429);
+    assert_eq!(by_key("first").await.0, 201, "it is known");
+    assert_eq!(api.delete("/agents/more-007").await.0, 204);
+    assert_eq!(by_key("late").await.0, 201);
+    assert_eq!(view(&api, "late").await["state"], "adopted");
+}
