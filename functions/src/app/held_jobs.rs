@@ -163,7 +163,8 @@ impl App {
             let table = self.table.clone();
             async move { table.agent_jobs(org, runner).await.map_err(AppError::from) }
         };
-        let found = each(runners.iter().map(|runner| runner.uuid).collect(), read).await?;
+        let found =
+            map_concurrently(runners.iter().map(|runner| runner.uuid).collect(), read).await?;
         let is_held = |job: &AgentJob| has_taken(agent, job) && job.wish != Wish::Forget;
         Ok(found.iter().flatten().any(is_held))
     }
