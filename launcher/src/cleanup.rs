@@ -56,17 +56,21 @@ impl Launcher {
             self.table.come_back(due.org, due.id, now + CLEANUP_RETRY_AFTER).await?;
             self.publish_history(due, deployment).await?;
         }
+        let is_too_late =
+            deployment.completed_at.is_none_or(|end| now >= end + REMOVAL_RETRY_PERIOD);
+        let is_to_be_closed = (overdue || why == Why::Told) && deployment.due_at.is_some();
+        if is_to_be_closed && is_too_late {
+            // Before the job: a removal that fails each time must not keep the deployment due for ever.
+            self.table.end_told(due.org, due.id).await?;
+        }
         let left = self.remove_job(due, deployment, why).await?;
         let is_clear = matches!(left, Leftover::Nothing);
         if let Leftover::Job(dispatcher, job) = left
             && deployment.due_at.is_none()
         {
-            self.keep_removing(due, deployment.unsalvaged_attempt().is_some(), dispatcher, job);
+            self.keep_removing(due, deployment.to_salvage().is_some(), dispatcher, job);
         }
-        let is_too_late =
-            deployment.completed_at.is_none_or(|end| now >= end + REMOVAL_RETRY_PERIOD);
-        let is_published = overdue || why == Why::Told;
-        if is_published && deployment.due_at.is_some() && (is_clear || is_too_late) {
+        if is_to_be_closed && is_clear && !is_too_late {
             self.table.end_told(due.org, due.id).await?;
         }
         Ok(())

@@ -27,8 +27,8 @@ impl Launcher {
         number: u32,
         resolved: &ResolvedRunner,
     ) -> Result<Evidence, LaunchError> {
-        let unsalvaged = deployment.unsalvaged_attempt().filter(|of| of.number == number);
-        let (Some(_), Ok(dispatcher)) = (unsalvaged, &resolved.dispatcher) else {
+        let pending = deployment.to_salvage().filter(|of| of.number == number);
+        let (Some(_), Ok(dispatcher)) = (pending, &resolved.dispatcher) else {
             return Ok(Evidence::Read);
         };
         let evidence = self.salvage(due, deployment, number, dispatcher).await?;
@@ -63,7 +63,7 @@ impl Launcher {
         let Some(mut unfinished) = self.table.deployment(due.org, id).await? else {
             return Ok(false);
         };
-        let Some(attempt) = unfinished.unsalvaged_attempt() else { return Ok(false) };
+        let Some(attempt) = unfinished.to_salvage() else { return Ok(false) };
         let (number, handle) = (attempt.number, attempt.handle.clone());
         let resolved = self.resolve_runner(due, &unfinished).await?;
         if let Err(reason) = self.prove(&mut unfinished, number, &resolved).await {
@@ -71,7 +71,7 @@ impl Launcher {
             return Ok(false);
         }
         let evidence = self.salvage_late(due, &mut unfinished, number, &resolved).await?;
-        let is_salvaged = unfinished.unsalvaged_attempt().is_none();
+        let is_salvaged = unfinished.to_salvage().is_none();
         unfinished.version += 1;
         let saved = self.table.save_deployment(due.org, &unfinished, Wake::None).await?;
         if let Ok(dispatcher) = &resolved.dispatcher

@@ -48,7 +48,7 @@ impl Launcher {
             deadline::held_back(&mut deployment, Hold::Runner, reason.clone(), until);
             return self.save(due, deployment).await;
         }
-        if self.salvage_unfinished(due, &environment).await? {
+        if !deployment.accept_state && self.salvage_unfinished(due, &environment).await? {
             return Ok(StepOutcome::Changed);
         }
         if let Some((storage, former)) = &resolved.state

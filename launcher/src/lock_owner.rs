@@ -5,7 +5,7 @@ use crate::salvage::Evidence;
 use crate::step_outcome::StepOutcome;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
-use canyon_domain::attempt::{Attempt, Outcome};
+use canyon_domain::attempt::{Attempt, Outcome, Salvage};
 use canyon_domain::deadline::Observation;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::lifecycle::{self, LEASE};
@@ -45,7 +45,9 @@ impl Launcher {
         if let Err(reason) = self.prove(&mut other, number, &resolved).await {
             return Ok(Some(reason));
         }
-        self.salvage_late(due, &mut other, number, &resolved).await?;
+        if self.salvage_late(due, &mut other, number, &resolved).await? == Evidence::Unreadable {
+            return Ok(Some("what it left cannot be read yet".to_owned()));
+        }
         other.version += 1;
         Ok(match self.table.save_deployment(due.org, &other, Wake::None).await? {
             Saved::Yes => None,
@@ -72,13 +74,15 @@ impl Launcher {
         let number = last.number;
         let mut proved = deployment.clone();
         if self.prove(&mut proved, number, resolved).await.is_err() {
-            return Ok(!last.unsalvaged);
+            return Ok(last.salvage != Salvage::Pending);
         }
         let evidence = self.salvage_late(due, &mut proved, number, resolved).await?;
         if proved != *deployment {
             proved.version += 1;
             // If the write loses a race, the winner calls this function as well.
-            self.table.save_deployment(due.org, &proved, Wake::None).await?;
+            if self.table.save_deployment(due.org, &proved, Wake::None).await? == Saved::Lost {
+                return Ok(false);
+            }
         }
         Ok(evidence != Evidence::Unreadable)
     }

@@ -9,7 +9,6 @@ use crate::{LaunchError, Launcher};
 use canyon_dispatch::{JobRef, StopMode};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{OrgUuid, RunnerId};
-use canyon_store::deployment_lists::Due;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -108,12 +107,13 @@ impl Launcher {
                 if let Err(error) = dispatcher.stop(&job, StopMode::Kill).await {
                     tracing::warn!(%error, ?job, "cannot end the orphaned job");
                 }
-                let due = Due { org, id: job.deployment };
-                let may_remove = self.prove_end(due, &deployment, resolved).await?;
                 let is_old = deployment
                     .completed_at
                     .is_some_and(|end| end + REMAINS_KEPT <= self.clock.now());
-                if may_remove || is_old {
+                // The next launch in its environment reads what it left.
+                let is_unread =
+                    deployment.to_salvage().is_some_and(|attempt| attempt.number == job.attempt);
+                if !is_unread || is_old {
                     dispatcher.forget(&job).await;
                 }
             }

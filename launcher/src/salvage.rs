@@ -4,6 +4,7 @@
 use crate::orphaned_resources::{OrphanedResource, Remains, remains};
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{DispatchError, Dispatcher, JobRef, TailStream};
+use canyon_domain::attempt::Salvage;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::Phase;
 use canyon_domain::lifecycle::LEASE;
@@ -21,10 +22,10 @@ const MAX_SALVAGE: u64 = 16 * 1024 * 1024;
 /// hold them. Of more events it reads the last ones: a resource whose creation a dead run had begun and not completed
 /// is mostly among them.
 const MAX_EVENTS: (u64, usize) = (16 * 1024 * 1024, 10_000);
-/// Limit of fetching the events. The job's end is written in the same reconciliation.
-const EVENTS_TIMEOUT: Duration = Duration::from_mins(1);
-/// Limit of fetching the rest of the log.
-const LOG_TIMEOUT: Duration = Duration::from_secs(30);
+/// Limits of fetching the events and then the rest of the log. The job's end is written in the same reconciliation, and
+/// the functions `launcher` and `sweep` run for at most 55 s.
+const EVENTS_TIMEOUT: Duration = Duration::from_secs(20);
+const LOG_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the launcher asks for a part of the events that the platform does not return, and the pause before that.
 const EVENTS_TRIES: u32 = 3;
 const EVENTS_PAUSE: Duration = Duration::from_secs(1);
@@ -45,7 +46,7 @@ impl Launcher {
     /// state may not contain, and that OpenTofu could not write the state; stores the rest of its log.
     ///
     /// If the platform has no events, those that the runner sent suffice if it has sent a report a moment before its job
-    /// was gone. Otherwise the attempt is [unsalvaged](canyon_domain::attempt::Attempt::unsalvaged).
+    /// was gone. Otherwise the attempt is not [salvaged](Salvage).
     pub(crate) async fn salvage(
         &self,
         due: Due,
@@ -57,8 +58,8 @@ impl Launcher {
         let Some((attempt, claim)) = attempt.and_then(|of| Some((of, of.claim.as_ref()?))) else {
             return Ok(Evidence::Read);
         };
-        let was_reporting =
-            attempt.ended.is_none() && self.clock.now() < claim.heartbeat_at + LEASE;
+        let is_late = attempt.ended.is_some();
+        let was_reporting = !is_late && self.clock.now() < claim.heartbeat_at + LEASE;
         let job = JobRef { deployment: due.id, attempt: number, handle: attempt.handle.clone() };
         let (log_from, events_from) = claim.streams_from;
         let mut evidence = Evidence::Read;
@@ -67,8 +68,19 @@ impl Launcher {
             let reported = attempt.unwritten.clone().map(|state| state.facts);
             let mut events = self.shipped_events(due, events_from).await?;
             evidence = add_events_of_platform(&mut events, &job, dispatcher).await;
-            self.keep_remains(due, deployment, number, remains(&events, reported)).await?;
-            deployment.set_unsalvaged(number, evidence != Evidence::Read && !was_reporting);
+            // An object is written once: a late list of orphans must be whole.
+            if !(is_late && evidence == Evidence::Unreadable) {
+                self.keep_remains(due, deployment, number, is_late, remains(&events, reported))
+                    .await?;
+            }
+            deployment.set_salvage(
+                number,
+                match evidence {
+                    Evidence::Unreadable => Salvage::Pending,
+                    Evidence::Nothing if !was_reporting => Salvage::Impossible,
+                    Evidence::Nothing | Evidence::Read => Salvage::Done,
+                },
+            );
         }
         match timeout(LOG_TIMEOUT, self.ship_log(due, &job, dispatcher, log_from)).await {
             Ok(shipped) => shipped?,
@@ -84,10 +96,9 @@ impl Launcher {
         due: Due,
         deployment: &mut Deployment,
         number: u32,
+        is_late: bool,
         found: Remains,
     ) -> Result<(), LaunchError> {
-        let is_late =
-            deployment.attempts.iter().any(|of| of.number == number && of.ended.is_some());
         match found.unwritten {
             Some(facts) => _ = deployment.could_not_write_state(number, facts),
             None => deployment.wrote_state(number),

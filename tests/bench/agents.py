@@ -14,7 +14,7 @@ from rows import Row, passed
 from server import NOTHING_TO_DO, Server, memory
 
 AGENTS = 1_000
-OF_A_TOKEN = 200  # the most that Canyon takes
+OF_A_TOKEN = 500  # half of what Canyon allows
 IDLE = 60
 DEPLOYMENTS = 200
 RUNNER = "far-away"

@@ -71,11 +71,9 @@ pub struct Attempt {
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// It ended without a result after it had begun to apply, and Canyon has not read yet what its job left:
-    /// the job is not proved gone, or its platform did not return the job's events. Until then the job's
-    /// remains must stay where they are.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unsalvaged: bool,
+    /// Whether Canyon has read what its job left, if it ended without a result after it had begun to apply.
+    #[serde(default, skip_serializing_if = "Salvage::is_done")]
+    pub salvage: Salvage,
     /// When its job was proved gone by the platform. The attempt's end alone proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_gone_at: Option<Timestamp>,
@@ -98,6 +96,27 @@ pub enum ApplyNote {
     Forgets,
     /// The apply was not begun.
     NotBegun,
+}
+
+/// How far Canyon is with reading what a job left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Salvage {
+    /// It has read that, or there is nothing to read.
+    #[default]
+    Done,
+    /// It will: the job is not proved gone yet, or its platform did not return the job's events. Until then the
+    /// job's remains must stay where they are.
+    Pending,
+    /// It cannot: the platform has no events of the job.
+    Impossible,
+}
+
+impl Salvage {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    fn is_done(&self) -> bool {
+        *self == Self::Done
+    }
 }
 
 impl ApplyNote {

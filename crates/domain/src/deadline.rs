@@ -4,7 +4,7 @@
 //! stop. The last one ends even a stop that cannot be proved.
 
 pub use crate::attempt::MAX_SILENCE;
-use crate::attempt::{Attempt, Claim, Outcome, Stop, StopReason};
+use crate::attempt::{Attempt, Claim, Outcome, Salvage, Stop, StopReason};
 use crate::deployment::Deployment;
 use crate::failure::{Failure, FailureClass, Phase, shortened};
 use crate::hold::Hold;
@@ -183,7 +183,9 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
     };
     if let Some(outcome) = outcome {
         if let Some(attempt) = deployment.attempts.last_mut() {
-            attempt.unsalvaged |= !is_gone && attempt.phase >= Phase::Apply;
+            if !is_gone && attempt.phase >= Phase::Apply {
+                attempt.salvage = Salvage::Pending;
+            }
             attempt.suspected = false;
         }
         // The attempt is open: `end` cannot refuse.

@@ -74,6 +74,20 @@ impl Environment {
         AfterEnd::Stay(Box::new(after), next)
     }
 
+    /// Canyon has read what the job of `deployment` left, after the deployment's end. Returns whether the
+    /// environment changes: if another run has shown since that the state is right, it does not.
+    pub fn salvaged(&mut self, deployment: &Deployment) -> bool {
+        let Some(state) = &mut self.state else { return false };
+        let reported = deployment.attempts.iter().rev().find_map(|of| of.unwritten.clone());
+        if !state.is_unfinished(deployment.id) || reported.is_none() || state.unwritten == reported
+        {
+            return false;
+        }
+        state.unwritten = reported;
+        self.version += 1;
+        true
+    }
+
     /// The run that may have created more resources than the state lists.
     pub fn unfinished(&self) -> Option<DeploymentId> {
         match self.state.as_ref()?.doubt? {

@@ -212,7 +212,7 @@ impl EnvironmentState {
             self.may_move_to = None;
         }
         self.unwritten = UnwrittenState::after(self.unwritten.take(), deployment, began, moves);
-        self.doubt = self.doubt_after(deployment, began);
+        self.doubt = self.doubt_after(deployment, began, moves);
         if let Some(report) = &deployment.state {
             self.facts = Some(report.facts.clone());
             self.reported = Some(Reported {
@@ -227,7 +227,7 @@ impl EnvironmentState {
     /// The doubt after `deployment`, whose apply perhaps `began`. Only a complete deployment shows that the
     /// state lists every resource: a plan only reads the state, and a destroy run finds no more than it
     /// lists.
-    fn doubt_after(&self, deployment: &Deployment, began: bool) -> Option<Doubt> {
+    fn doubt_after(&self, deployment: &Deployment, began: bool, moves: bool) -> Option<Doubt> {
         let report = deployment.state.as_ref();
         let is_destroy = deployment.mode == Mode::Destroy;
         let is_whole = deployment.status == Status::Succeeded && deployment.changes_state();
@@ -239,6 +239,10 @@ impl EnvironmentState {
             });
         let is_unwritten = self.unwritten.as_ref().is_some_and(|state| state.by == deployment.id);
         match (self.doubt, report) {
+            // A run that was to move the state first may have ended before it looked for the state.
+            (Some(Doubt::Unfinished(earlier)), None) if moves && !is_unwritten => {
+                Some(Doubt::Unfinished(earlier))
+            }
             _ if is_unwritten || (began && left_more) => Some(Doubt::Unfinished(deployment.id)),
             (Some(Doubt::Unrecorded | Doubt::Unseen(_)), Some(_)) => None,
             (_, Some(_)) if is_whole && !is_destroy => None,

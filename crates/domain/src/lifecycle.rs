@@ -8,7 +8,7 @@
 //! [`Deployment::due_at`]; [`crate::deadline`] decides what its owner, the launcher, does then.
 
 use crate::attempt::{
-    ApplyNote, Attempt, Claim, Ended, Limits, Outcome, SecretHash, Stop, StopReason,
+    ApplyNote, Attempt, Claim, Ended, Limits, Outcome, Salvage, SecretHash, Stop, StopReason,
 };
 use crate::deployment::{CancelRequest, Deployment, Kept, Status};
 use crate::failure::{Failure, FailureClass, Phase, retry_after};
@@ -116,7 +116,7 @@ pub fn launch(
         waiting: None,
         stop: None,
         ended: None,
-        unsalvaged: false,
+        salvage: Salvage::Done,
         job_gone_at: None,
         places: Vec::new(),
         lock: None,
@@ -319,7 +319,7 @@ pub fn end(
 /// changes nothing. A late one counts if Canyon has not read yet what the job left.
 pub fn suspect(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool {
     let awaited = |attempt: &&mut Attempt| {
-        attempt.number == number && (attempt.ended.is_none() || attempt.unsalvaged)
+        attempt.number == number && (attempt.ended.is_none() || attempt.salvage == Salvage::Pending)
     };
     let Some(attempt) = deployment.attempts.iter_mut().find(awaited) else { return false };
     if attempt.suspected {

@@ -3,13 +3,12 @@
 //! The run may have created resources that no state lists. Its job's events name them, and say whether OpenTofu
 //! could write the state. The launcher reads them when the platform has proved the job gone. If that is not
 //! possible when the attempt ends, for example because the machine of the agent is cut off, the attempt is
-//! [`Attempt::unsalvaged`] and the launcher reads them later. Until then a run that finds the state from before
+//! [`Salvage::Pending`] and the launcher reads them later. Until then a run that finds the state from before
 //! the unfinished one must not create everything a second time.
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, Salvage};
 use crate::deployment::Deployment;
 use crate::ids::DeploymentId;
-use crate::inventory::Environment;
 use crate::state_facts::StateFacts;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +25,7 @@ pub struct UnfinishedRun {
 impl UnfinishedRun {
     /// The run of this deployment.
     pub fn of(deployment: &Deployment) -> Self {
-        Self { by: deployment.id, unsalvaged: deployment.unsalvaged_attempt().is_some() }
+        Self { by: deployment.id, unsalvaged: deployment.is_unsalvaged() }
     }
 
     /// Whether a run must not plan on the state `found`. `before` is the state from before the unfinished run:
@@ -47,33 +46,24 @@ impl UnfinishedRun {
 }
 
 impl Deployment {
-    /// The attempt of which Canyon must still read what its job left.
-    pub fn unsalvaged_attempt(&self) -> Option<&Attempt> {
-        self.attempts.iter().find(|attempt| attempt.unsalvaged)
+    /// Whether Canyon has not read what the job of an attempt left.
+    pub fn is_unsalvaged(&self) -> bool {
+        self.attempts.iter().any(|attempt| attempt.salvage != Salvage::Done)
     }
 
-    /// Records whether Canyon has read what the job of attempt `number` left.
-    pub fn set_unsalvaged(&mut self, number: u32, unsalvaged: bool) {
+    /// The attempt of which Canyon must still read what its job left.
+    pub fn to_salvage(&self) -> Option<&Attempt> {
+        self.attempts.iter().find(|attempt| attempt.salvage == Salvage::Pending)
+    }
+
+    /// Records how far Canyon is with reading what the job of attempt `number` left. A later hint that the job is
+    /// gone counts again.
+    pub fn set_salvage(&mut self, number: u32, salvage: Salvage) {
         let mut attempts = self.attempts.iter_mut();
         if let Some(attempt) = attempts.find(|attempt| attempt.number == number) {
-            attempt.unsalvaged = unsalvaged;
+            attempt.salvage = salvage;
+            attempt.suspected = false;
         }
-    }
-}
-
-impl Environment {
-    /// Canyon has read what the job of `deployment` left, after the deployment's end. Returns whether the
-    /// environment changes: if another run has shown since that the state is right, it does not.
-    pub fn salvaged(&mut self, deployment: &Deployment) -> bool {
-        let Some(state) = &mut self.state else { return false };
-        let reported = deployment.attempts.iter().rev().find_map(|of| of.unwritten.clone());
-        if !state.is_unfinished(deployment.id) || reported.is_none() || state.unwritten == reported
-        {
-            return false;
-        }
-        state.unwritten = reported;
-        self.version += 1;
-        true
     }
 }
 

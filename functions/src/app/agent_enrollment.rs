@@ -61,6 +61,16 @@ impl Enrollment {
         self.token.as_ref().is_some_and(|scope| scope.labels_alone == Some(true))
     }
 
+    /// Whether an agent with this enrollment has the name that is reserved so: it may serve the runner.
+    pub(super) fn has(&self, reservation: &Reservation) -> bool {
+        match (reservation, &self.runner) {
+            _ if self.is_for_labels_alone() => false,
+            (Reservation::Runner(reserving), Some(own)) => reserving == own,
+            // Which runners use a profile depends on the deployment.
+            (Reservation::Profile(_), Some(_)) | (_, None) => true,
+        }
+    }
+
     /// Whether the token may continue as an agent whose token of the same scope has ended. It then inherits the
     /// agent's jobs and the settings that an administrator made for the agent.
     fn may_inherit(&self, agent: &Agent) -> bool {
@@ -123,9 +133,32 @@ impl App {
         }))
     }
 
-    /// The runner or the runner profile that reserves the caller's name, if the caller enrolls by a token for labels alone
-    /// and no other agent has the name. Such a caller waits until an administrator adopts it.
-    pub(super) async fn reservation(
+    /// The runners, or the runner profile, that reserve the caller's name for agents that may serve them.
+    pub(super) async fn reservations(
+        &self,
+        caller: &AgentCaller,
+    ) -> Result<Vec<Reservation>, AppError> {
+        let names = |target: &Option<AgentTarget>| matches!(target, Some(AgentTarget::Ids(ids)) if ids.contains(&caller.agent));
+        let is_reserved_by = |runner: &&ServedRunner| {
+            // The programs that poll for a runner with a key have its id as their name, and cannot choose another.
+            let polls = runner.key.is_some() && runner.id.as_str() == caller.agent.as_str();
+            polls || names(&runner.target)
+        };
+        let runners = self.served_runners(caller.org, None).await?;
+        let runners = runners.iter().filter(is_reserved_by);
+        let mut found: Vec<_> =
+            runners.map(|runner| Reservation::Runner(runner.id.clone())).collect();
+        if found.is_empty() {
+            let profiles = self.agents_of_profiles(caller.org).await?;
+            let profile = profiles.iter().find(|profile| names(&profile.agents));
+            found.extend(profile.map(|profile| Reservation::Profile(profile.id.clone())));
+        }
+        Ok(found)
+    }
+
+    /// The reservation that keeps the caller from registering by itself, if no other agent has the name. Such a caller
+    /// waits until an administrator adopts it.
+    pub(super) async fn refusing_reservation(
         &self,
         caller: &AgentCaller,
         identity: &AgentIdentity,
@@ -134,22 +167,16 @@ impl App {
     ) -> Result<Option<Reservation>, AppError> {
         let waits = found
             .is_none_or(|agent| agent.adoption == Adoption::Pending && agent.identity == *identity);
-        if !waits || !enrollment.is_some_and(Enrollment::is_for_labels_alone) {
+        let Some(enrollment) = enrollment.filter(|_| waits) else { return Ok(None) };
+        // A token without labels and without a runner is for every runner.
+        if enrollment.runner.is_none() && !enrollment.is_for_labels_alone() {
             return Ok(None);
         }
-        let names = |target: &Option<AgentTarget>| matches!(target, Some(AgentTarget::Ids(ids)) if ids.contains(&caller.agent));
-        let is_reserved_by = |runner: &ServedRunner| {
-            // The programs that poll for a runner with a key have its id as their name, and cannot choose another.
-            let polls = runner.key.is_some() && runner.id.as_str() == caller.agent.as_str();
-            polls || names(&runner.target)
-        };
-        let runners = self.served_runners(caller.org, None).await?;
-        if let Some(runner) = runners.iter().find(|runner| is_reserved_by(runner)) {
-            return Ok(Some(Reservation::Runner(runner.id.clone())));
+        let found = self.reservations(caller).await?;
+        if found.iter().any(|reservation| enrollment.has(reservation)) {
+            return Ok(None);
         }
-        let profiles = self.agents_of_profiles(caller.org).await?;
-        let profile = profiles.iter().find(|profile| names(&profile.agents));
-        Ok(profile.map(|profile| Reservation::Profile(profile.id.clone())))
+        Ok(found.into_iter().next())
     }
 
     /// Whether the agent enrolled by an API token that has ended, and `enrollment` has another token of the same scope.

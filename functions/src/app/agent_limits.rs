@@ -9,15 +9,17 @@ use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
 /// The most agents that sign in by one token, as one service account, or by one runner's key.
-const MAX_AGENTS: usize = 200;
-/// How long an agent has sent no request before a new one may take its place.
+const MAX_AGENTS: usize = 1_000;
+/// How long an agent has sent no request before a new one may take its place. An agent that has ended its session waits no
+/// time: a restart of many agents with new names must not be refused.
 const SILENCE: SignedDuration = SignedDuration::from_mins(10);
 /// When the caller may ask again: agents become silent over minutes.
 const PAUSE: Duration = Duration::from_mins(1);
 
 impl App {
     /// Makes room for another agent that signs in as `identity`. At the limit, the agent that has been silent for the
-    /// longest time is deleted, if it has been silent for [`SILENCE`], holds no job, and has no setting of an administrator.
+    /// longest time is deleted, if it has been silent for [`SILENCE`] or has ended its session, holds no job, and has no
+    /// setting of an administrator.
     ///
     /// # Errors
     ///
@@ -34,27 +36,35 @@ impl App {
             return Ok(());
         }
         let long_ago = self.now() - SILENCE;
-        its.retain(|agent| may_make_way(agent) && last_seen(agent) < long_ago);
+        its.retain(|agent| {
+            may_make_way(agent) && (last_seen(agent) < long_ago || has_ended_its_session(agent))
+        });
         its.sort_by_key(last_seen);
-        let mut deleted = 0;
+        let mut to_delete = Vec::new();
         for agent in its {
-            if !self.holds_a_job(org, &agent).await? {
-                self.forget_if_unchanged(org, &agent).await?;
-                deleted += 1;
-            }
-            if deleted == surplus {
-                return Ok(());
+            if to_delete.len() < surplus && !self.holds_a_job(org, &agent).await? {
+                to_delete.push(agent);
             }
         }
-        Err(AppError::too_many(too_many(identity), PAUSE))
+        if to_delete.len() < surplus {
+            return Err(AppError::too_many(too_many(identity), PAUSE));
+        }
+        for agent in &to_delete {
+            self.forget_if_unchanged(org, agent).await?;
+        }
+        Ok(())
     }
 }
 
 /// Whether its record has nothing that a new record of the same agent would lack.
-fn may_make_way(agent: &Agent) -> bool {
+pub(super) fn may_make_way(agent: &Agent) -> bool {
     let is_as_it_joined =
         agent.named_at.or(agent.settled_at).is_none() && agent.adopted_by.is_none();
     agent.adoption == Adoption::Adopted && !agent.disabled && is_as_it_joined
+}
+
+fn has_ended_its_session(agent: &Agent) -> bool {
+    agent.session.as_ref().is_some_and(|session| session.closed_at.is_some())
 }
 
 fn last_seen(agent: &Agent) -> Timestamp {

@@ -2,6 +2,7 @@
 
 use super::App;
 use super::agent_enrollment::{Enrollment, Reservation};
+use super::agent_limits::may_make_way;
 use super::agent_proofs::{AgentCaller, AgentRequest, another, key_of, key_replaced, rejected};
 use super::new_agents::requesting_agent;
 use super::session_refusals::{
@@ -61,8 +62,9 @@ impl App {
             let identity = caller.identity(key)?;
             let enrollment = self.enrollment(caller, body, key).await?;
             let is_known = judged.is_some_and(|agent| agent.identity == identity);
-            let reservation =
-                self.reservation(caller, &identity, enrollment.as_ref(), found.as_ref()).await?;
+            let reservation = self
+                .refusing_reservation(caller, &identity, enrollment.as_ref(), found.as_ref())
+                .await?;
             if reservation.is_some() || (enrollment.is_none() && !is_known) {
                 let requests = self.note_request(caller, body, identity, found).await?;
                 let warnings = reservation.iter().map(|by| name_reserved(caller, by, requests));
@@ -112,12 +114,14 @@ impl App {
             // The same agent with the new key or token of its runner: it keeps its jobs.
             return Ok(Some(Agent { identity, ..agent }));
         }
-        // A pending agent has no right to its name. Neither has an agent whose token is for labels alone.
+        // A pending agent has no right to its name.
         if enrollment.is_for_labels_alone() {
             return Err(another(&agent.id));
         }
         if agent.adoption != Adoption::Pending {
-            if !agent.is_confined_to_labels() {
+            // Neither has an agent whose token is for labels alone, if a runner that the caller may serve reserves the name.
+            let may_take = agent.is_confined_to_labels() && may_make_way(&agent);
+            if !may_take || !self.reservations(caller).await?.iter().any(|of| enrollment.has(of)) {
                 return Err(another(&agent.id));
             }
             if self.holds_a_job(caller.org, &agent).await? {

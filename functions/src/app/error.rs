@@ -62,7 +62,8 @@ impl AppError {
         }))
     }
 
-    fn retried_after(mut self, pause: Duration) -> Self {
+    /// The caller may ask again after `pause`.
+    pub fn retried_after(mut self, pause: Duration) -> Self {
         self.0.retry_after = Some(pause);
         self
     }

@@ -2,6 +2,10 @@
 
 use crate::app::error::AppError;
 use canyon_domain::agent::Agent;
+use std::time::Duration;
+
+/// When an agent asks again for a name whose holder has a job.
+const JOB_PAUSE: Duration = Duration::from_secs(30);
 
 /// The agent was adopted as reserved for single deployments and now is not, or the other way round.
 pub(super) fn not_as_adopted(agent: &Agent) -> AppError {
@@ -49,12 +53,12 @@ pub(super) fn other_runner(agent: &Agent) -> AppError {
     AppError::conflict(message).with_detail("code", "another_runner")
 }
 
-/// An agent without a right to the name has it, and holds a job.
+/// An agent without a right to the name has it, and holds a job. The caller asks again.
 pub(super) fn holds_a_job(agent: &Agent) -> AppError {
     let id = &agent.id;
     let message = format!(
         "an agent whose token is for labels alone is called `{id}` and holds a job. The name is free when that job has \
          ended; to take it now: canyon forget agent {id}"
     );
-    AppError::conflict(message).with_detail("code", "another_agent")
+    AppError::conflict(message).with_detail("code", "contended").retried_after(JOB_PAUSE)
 }

@@ -5,7 +5,7 @@ use crate::agent_world::{far_away, job, open, opening, order, order_next, say, t
 use crate::harness::Api;
 use crate::job::{lose, stored};
 use canyon_domain::agent_job::{AgentJob, Tail, Wish};
-use canyon_domain::attempt::{Ended, Outcome};
+use canyon_domain::attempt::{Ended, Outcome, Salvage};
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_store::deployment_item::Wake;
@@ -154,13 +154,13 @@ async fn what_a_job_left_stays_with_its_agent_until_the_launcher_has_read_it() {
     let berlin = Berlin::start().await;
     berlin.takes_the_second().await;
     let [_, _, gone, _] = words();
-    for (is_unsalvaged, wish) in [(true, Wish::Run), (false, Wish::Forget)] {
+    for (salvage, wish) in [(Salvage::Pending, Wish::Run), (Salvage::Impossible, Wish::Forget)] {
         let (_, mut deployment) = berlin.state().await;
         let failure = Failure::new(FailureClass::Timeout, "it was silent");
         // Ended without a proof: it had begun to apply.
         let attempt = deployment.attempts.last_mut().unwrap();
         attempt.ended = Some(Ended { at: berlin.api.app.now(), outcome: Outcome::Failed(failure) });
-        attempt.unsalvaged = is_unsalvaged;
+        attempt.salvage = salvage;
         deployment.status = Status::Failed;
         deployment.version += 1;
         let (table, org) = (&berlin.api.app.table, berlin.api.ours.uuid);

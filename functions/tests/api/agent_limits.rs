@@ -4,6 +4,7 @@ use crate::agent_world::{Key, far_away, opening, order, say, token, view};
 use crate::harness::{Answer, Api, message};
 use canyon_domain::agent::Agent;
 use canyon_domain::ids::AgentId;
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -15,10 +16,10 @@ async fn stored(api: &Api, name: &str) -> Agent {
     api.app.table.agent(api.ours.uuid, &name.parse().unwrap()).await.unwrap().unwrap()
 }
 
-/// Stores agents like the one that is called `first`, until there are 200 of them: `more-000` and so on.
+/// Stores agents like the one that is called `first`, until there are 1,000 of them: `more-000` and so on.
 async fn fill(api: &Api, first: &str, there: usize) {
     let first = stored(api, first).await;
-    for number in 0..200 - there {
+    for number in 0..1_000 - there {
         let id: AgentId = format!("more-{number:03}").parse().unwrap();
         let agent = Agent { id, ..first.clone() };
         api.app.table.create_agent(api.ours.uuid, &agent, None).await.unwrap();
@@ -38,7 +39,7 @@ async fn polls(api: &Api, secret: &str, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_has_200_agents_and_the_one_that_is_silent_the_longest_makes_way() {
+async fn a_token_has_a_thousand_agents_and_the_one_that_is_silent_the_longest_makes_way() {
     let api = far_away().await;
     let secret = token(&api, json!({})).await;
     let kept = ["connected", "settled", "adopted", "disabled", "rejected", "works"];
@@ -56,12 +57,18 @@ async fn a_token_has_200_agents_and_the_one_that_is_silent_the_longest_makes_way
     assert_eq!(taken.1["taken"][0]["job"], job, "{}", taken.1);
     api.clock.advance(Duration::from_secs(1));
     assert_eq!(opens(&api, &secret, "first").await.0, 201);
-    fill(&api, "first", kept.len() + 1).await;
+    assert_eq!(opens(&api, &secret, "ends").await.0, 201);
+    fill(&api, "first", kept.len() + 2).await;
 
     let refused = opens(&api, &secret, "late").await;
     assert_eq!(refused.0, 429, "{}", refused.1);
+    // An agent that has ended its session is not waited for.
+    let path = "/agents/ends/sessions/1";
+    assert_eq!(api.call_as(&secret, Method::DELETE, path, None).await.0, 204);
+    assert_eq!(opens(&api, &secret, "restarted").await.0, 201);
+    assert_eq!(opens(&api, &secret, "late").await.0, 429);
     let told = message(&refused);
-    assert!(told.contains("200 agents") && told.contains("canyon forget agent"), "{told}");
+    assert!(told.contains("1000 agents") && told.contains("canyon forget agent"), "{told}");
     assert_eq!(opens(&api, &secret, "first").await.0, 201, "it is known");
     let other = token(&api, json!({})).await;
     assert_eq!(opens(&api, &other, "of-another").await.0, 201, "another token has its own");
@@ -72,7 +79,7 @@ async fn a_token_has_200_agents_and_the_one_that_is_silent_the_longest_makes_way
     api.clock.advance(Duration::from_mins(2));
     assert_eq!(opens(&api, &secret, "late").await.0, 201);
     let names = names(&api).await;
-    assert_eq!(names.len(), 201, "200 and the other token's one");
+    assert_eq!(names.len(), 1_001, "a thousand and the other token's one");
     assert!(!names.contains(&"more-000".to_owned()), "{names:?}");
     for name in kept.into_iter().chain(["late", "of-another", "more-001"]) {
         assert!(names.contains(&name.to_owned()), "{name}");
@@ -82,7 +89,7 @@ async fn a_token_has_200_agents_and_the_one_that_is_silent_the_longest_makes_way
 }
 
 #[tokio::test]
-async fn a_runners_key_has_200_agents() {
+async fn a_runners_key_has_a_thousand_agents() {
     let (api, key) = (far_away().await, Key::new());
     let configuration = json!({ "type": "docker-agent", "key": key.pem() });
     let patch = json!({ "runner_configuration": configuration });

@@ -194,7 +194,12 @@ async fn a_connected_agent_by_a_token_for_labels_makes_way_for_a_stronger_proof(
     for name in ["berlin", "boston"] {
         assert_eq!(opens(&api, &labels, name, "a").await.0, 201);
     }
-    configure(&api, json!({ "type": "docker-agent", "key": key.pem() })).await;
+    let by_key = |ids: &[&str]| json!({ "type": "docker-agent", "key": key.pem(), "agents": { "ids": ids } });
+    configure(&api, by_key(&["another"])).await;
+    let refused = opens_by_key(&api, &key, "berlin").await;
+    assert_eq!(code(&refused), (409, "another_agent"), "a name is no more the key's than theirs");
+    assert_eq!(view(&api, "berlin").await["state"], "adopted");
+    configure(&api, by_key(&["berlin", "boston"])).await;
     // The programs that poll for the runner have its id as their name.
     let (status, answer) = opens(&api, &labels, "far", "b").await;
     assert_eq!((status, &answer["state"]), (202, &json!("pending")), "{answer}");
@@ -225,12 +230,14 @@ async fn an_agent_by_a_token_for_labels_that_holds_a_job_keeps_its_name_until_th
     assert_eq!(taken.1["taken"][0]["job"], job_key, "{}", taken.1);
 
     let free = token(&api, json!({})).await;
+    let agents = json!({ "ids": ["berlin"] });
+    configure(&api, json!({ "type": "docker-agent", "key": key.pem(), "agents": agents })).await;
     // Connected, and silent for long.
-    for pause in [0, 600] {
+    for pause in [6, 600] {
         api.clock.advance(Duration::from_secs(pause));
         let by_key = opens_by_key(&api, &key, "berlin").await;
         for refused in [by_key, opens(&api, &free, "berlin", "b").await] {
-            assert_eq!(code(&refused), (409, "another_agent"), "after {pause} s");
+            assert_eq!(code(&refused), (409, "contended"), "after {pause} s: it asks again");
             let told = message(&refused);
             assert!(told.contains("holds a job") && told.contains("canyon forget"), "{told}");
         }
@@ -251,12 +258,35 @@ async fn the_programs_that_poll_for_a_runner_take_its_name_from_a_token_for_labe
     let job = json!({ "namespace": "jobs", "service_account": "canyon" });
     let configuration = json!({ "type": "kubernetes-agent", "key": key.pem(), "job": job });
     api.make("/runners", far("polled", configuration)).await;
+    // Canyon has read the runners a moment before.
+    api.clock.advance(Duration::from_secs(6));
     let path = "/remote-runners/polled/actions/poll-requests?wait_seconds=0";
     for _ in 0..2 {
         let polled = api.call_as(&key.token(&api, "polled"), Method::POST, path, None).await;
         assert_eq!(polled, (204, Value::Null));
     }
     assert_eq!(code(&opens(&api, &labels, "polled", "b").await), (409, "another_agent"));
+}
+
+#[tokio::test]
+async fn a_token_of_one_runner_takes_no_name_that_another_runner_reserves() {
+    let (api, key) = (far_away().await, Key::new());
+    let job = json!({ "namespace": "jobs", "service_account": "canyon" });
+    let configuration = json!({ "type": "kubernetes-agent", "key": key.pem(), "job": job });
+    api.make("/runners", far("polled", configuration)).await;
+    let configuration = json!({ "type": "docker-agent", "agents": { "ids": ["vienna"] } });
+    api.make("/runners", far("other", configuration)).await;
+    let secret = token(&api, json!({ "runner_id": "far" })).await;
+    for name in ["polled", "vienna"] {
+        let (status, answer) = opens(&api, &secret, name, "a").await;
+        assert_eq!((status, &answer["state"]), (202, &json!("pending")), "{name}: {answer}");
+    }
+    let path = "/remote-runners/polled/actions/poll-requests?wait_seconds=0";
+    let polled = api.call_as(&key.token(&api, "polled"), Method::POST, path, None).await;
+    assert_eq!(polled, (204, Value::Null));
+    let its_own = token(&api, json!({ "runner_id": "other" })).await;
+    assert_eq!(opens(&api, &its_own, "vienna", "a").await.0, 201);
+    assert_eq!(opens(&api, &secret, "graz", "a").await.0, 201, "another name is free");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::platform::Script;
 use crate::salvage::{UNWRITTEN, applying, dies};
-use crate::world::World;
+use crate::world::{World, passes, until};
 use canyon_domain::deadline::Observation;
 use canyon_domain::environment_state::Doubt;
 use canyon_domain::unfinished_run::UnfinishedRun;
@@ -10,6 +10,7 @@ use canyon_launcher::Why;
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::deployment_lists::Due;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn says(platform: &Script, observation: Observation) {
     *platform.job.lock().unwrap() = Some(observation);
@@ -35,7 +36,7 @@ async fn unfinished(world: &World, earlier: Due, next: Due) -> Option<Unfinished
 
 async fn assert_is_salvaged(world: &World, due: Due, platform: &Script) {
     let ended = world.read(due).await;
-    assert_eq!((ended.kept.orphans, ended.unsalvaged_attempt()), (1, None));
+    assert_eq!((ended.kept.orphans, ended.is_unsalvaged()), (1, false));
     let key = BlobKey::late_orphans(due.org, due.id, 1);
     let orphans = world.launcher.blobs.get(&key).await.unwrap().unwrap();
     let orphans: Value = serde_json::from_slice(&orphans).unwrap();
@@ -51,7 +52,7 @@ async fn what_a_job_left_is_read_when_it_is_proved_gone_after_the_deployments_en
     let world = World::new().await;
     let (due, platform) = applying(&world, (0, 0)).await;
     ends_without_proof(&world, due, &platform).await;
-    assert!(world.read(due).await.unsalvaged_attempt().is_some());
+    assert!(world.read(due).await.to_salvage().is_some());
     assert_eq!(platform.count("forget"), 0, "the evidence stays where it is");
     *platform.events.lock().unwrap() = UNWRITTEN.to_vec();
     says(&platform, Observation::Gone(None));
@@ -98,7 +99,7 @@ async fn events_that_the_platform_does_not_return_at_first_are_read_later() {
     *platform.loses_output.lock().unwrap() = true;
     dies(&world, due, &platform).await;
     let ended = world.read(due).await;
-    assert!(ended.status.is_terminal() && ended.unsalvaged_attempt().is_some());
+    assert!(ended.status.is_terminal() && ended.is_unsalvaged());
     assert_eq!(platform.count("forget"), 0);
     *platform.loses_output.lock().unwrap() = false;
     world.tend(due).await;
@@ -115,7 +116,27 @@ async fn a_platform_without_output_leaves_no_doubt_about_a_run_that_was_reportin
         world.launcher.tend(due, Why::JobGone).await.unwrap();
         let ended = world.read(due).await;
         assert!(ended.status.is_terminal());
-        assert_eq!(ended.unsalvaged_attempt().is_some(), is_unsalvaged, "after {silence} s");
+        assert_eq!(ended.is_unsalvaged(), is_unsalvaged, "after {silence} s");
         assert_eq!(platform.count("forget"), 1, "there is nothing to keep");
     }
+}
+
+#[tokio::test]
+async fn a_platform_that_does_not_return_a_jobs_output_holds_up_the_end_for_less_than_a_function_lives()
+ {
+    let world = World::new().await;
+    let (due, platform) = applying(&world, (0, 0)).await;
+    says(&platform, Observation::Gone(None));
+    platform.silent_at(&["tail"]);
+    world.clock.by(61);
+    let launcher = world.launcher.clone();
+    let ends = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
+    for (tails, limit) in [(1, 20), (2, 10)] {
+        until("it asks for a stream", || platform.count("tail") == tails).await;
+        passes(Duration::from_secs(limit)).await;
+    }
+    ends.await.unwrap().unwrap();
+    let ended = world.read(due).await;
+    assert!(ended.status.is_terminal() && ended.to_salvage().is_some());
+    assert_eq!(platform.count("forget"), 0);
 }

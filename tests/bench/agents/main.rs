@@ -4,7 +4,7 @@
 //!     canyon-agent-load AGENTS IDLE_SECONDS DEPLOYMENTS
 //!
 //! Prints a line of JSON for each of its phases. The settings are `CANYON_API_URL`, `CANYON_ORG`, `CANYON_TOKEN`
-//! (of an administrator), `AGENT_TOKENS` and `AGENT_RUNNER`. The tokens are separated by commas, one for each 200 agents.
+//! (of an administrator), `AGENT_TOKENS` and `AGENT_RUNNER`. The tokens are separated by commas, one for each 500 agents.
 
 mod companion;
 mod deploying;

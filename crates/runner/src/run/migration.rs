@@ -122,6 +122,10 @@ impl Run {
             )
         };
         if let Some(what) = self.not_arrived(facts).or_else(|| self.unread_remains(facts)) {
+            let what = format_args!(
+                "{what}. Set the runner's former storage again before that: a deployment with --accept-state does not \
+                 move the state, and would find the new storage empty"
+            );
             return Err(move_failure(former, &what));
         }
         compare(task.expected.as_ref(), task.uncertain, facts)
