@@ -13,6 +13,10 @@ use canyon_domain::state_lock::{self, Holder};
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
+use std::time::Duration;
+
+/// How long after a job was proved gone the launcher asks once more for output that its platform did not return.
+const SALVAGE_PAUSE: Duration = Duration::from_secs(10);
 
 impl Launcher {
     /// Observes the job that owns the lock which `deployment` waits for. A proof is recorded with
@@ -71,10 +75,15 @@ impl Launcher {
         let Some(last) = deployment.attempts.last().filter(may_have_locked) else {
             return Ok(true);
         };
+        let is_unread = last.salvage == Salvage::Pending;
+        let now = self.clock.now();
+        if is_unread && last.job_gone_at.is_some_and(|gone| now < gone + SALVAGE_PAUSE) {
+            return Ok(false);
+        }
         let number = last.number;
         let mut proved = deployment.clone();
         if self.prove(&mut proved, number, resolved).await.is_err() {
-            return Ok(last.salvage != Salvage::Pending);
+            return Ok(!is_unread);
         }
         let evidence = self.salvage_late(due, &mut proved, number, resolved).await?;
         if proved != *deployment {

@@ -10,6 +10,7 @@ use canyon_domain::deployment::Mode;
 use canyon_domain::environment_state::{StateFacts, compare};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::StateTask;
+use canyon_domain::unfinished_run::UnfinishedRun;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -107,14 +108,18 @@ impl Run {
         match &seen {
             Some(StateSeen { facts: StateFacts { serial, resources, .. }, .. }) => {
                 log.step(&format!("the state has serial {serial}, {resources} resources"));
-                if task.unfinished.is_some()
-                    && task.expected.as_ref().is_some_and(|of| of.serial == *serial)
-                {
-                    log.warn(
+                let is_old = task.expected.as_ref().is_some_and(|of| of.serial == *serial);
+                match &task.unfinished {
+                    Some(_) if is_old => log.warn(
                         "an earlier run began to apply and ended without a result, and the state is the one from \
                          before it: if it created anything that is not among the orphans of its deployment, no state \
                          lists it",
-                    );
+                    ),
+                    Some(UnfinishedRun { by, unsalvaged: true }) => log.warn(&format!(
+                        "the deployment {by} began to apply and ended without a result, and Canyon has not read what its \
+                         job left: the state was written since, and may lack what that run created last"
+                    )),
+                    Some(_) | None => {}
                 }
             }
             None if task.vacant || task.accepted => {}
