@@ -5,8 +5,8 @@
 //! id, when it is complete. OpenTofu writes them before the kill, so they name every resource that
 //! may exist.
 
-use canyon_domain::environment_state::StateFacts;
-use canyon_domain::unwritten_state::{StateEvent, is_error_of_unwritten_state};
+use canyon_domain::ids::DeploymentId;
+use canyon_domain::unwritten_state::{StateEvent, UnwrittenState, is_error_of_unwritten_state};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -68,16 +68,20 @@ struct Changes {
 pub(crate) struct Remains {
     /// The resources whose creation had begun, by address. Empty if the apply ended by itself and wrote the state.
     pub(crate) orphans: Vec<OrphanedResource>,
-    /// The state that could not be written, if so; what is known of it.
-    pub(crate) unwritten: Option<Option<StateFacts>>,
+    /// The state that could not be written, if so.
+    pub(crate) unwritten: Option<UnwrittenState>,
 }
 
 /// Creations that had begun, by address, with the id if they were complete.
 type Creations = BTreeMap<String, Option<String>>;
 
-/// Reads what is left of an apply from its events. `reported` is the unwritten state that its run has reported, if it
-/// has: the events may end before the run's own line about it.
-pub(crate) fn remains(events: &[u8], reported: Option<Option<StateFacts>>) -> Remains {
+/// Reads what is left of an apply of deployment `by` from its events. `reported` is the unwritten state that its run has
+/// reported, if it has: the events may end before the run's own line about it.
+pub(crate) fn remains(
+    events: &[u8],
+    by: DeploymentId,
+    reported: Option<UnwrittenState>,
+) -> Remains {
     let mut begun = Creations::new();
     // Those of an apply that ended by itself. OpenTofu writes its errors in any order.
     let mut settled = Creations::new();
@@ -85,7 +89,9 @@ pub(crate) fn remains(events: &[u8], reported: Option<Option<StateFacts>>) -> Re
     for line in events.split(|byte| *byte == b'\n') {
         if let Ok(event) = serde_json::from_slice::<StateEvent>(line) {
             match event {
-                StateEvent::Unwritten { state } => unwritten = Some(state),
+                StateEvent::Unwritten { state } => {
+                    unwritten = Some(UnwrittenState { by, facts: state });
+                }
                 StateEvent::Written => {
                     settled.append(&mut begun);
                     unwritten = None;
@@ -98,7 +104,7 @@ pub(crate) fn remains(events: &[u8], reported: Option<Option<StateFacts>>) -> Re
         let applied = line.changes.is_some_and(|changes| changes.operation != "plan");
         let is_error = line.kind == "diagnostic" && line.level == "error";
         if is_error && line.diagnostic.is_some_and(|of| of.is_of_unwritten_state()) {
-            unwritten.get_or_insert(None);
+            unwritten.get_or_insert(UnwrittenState { by, facts: None });
         }
         if is_error || line.kind == "change_summary" && applied {
             // OpenTofu writes errors and the summary last, after it has tried to save the state.
@@ -132,6 +138,14 @@ impl Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use canyon_domain::environment_state::StateFacts;
+    use uuid::Uuid;
+
+    const BY: DeploymentId = DeploymentId(Uuid::from_u128(1));
+
+    fn unwritten(facts: Option<StateFacts>) -> UnwrittenState {
+        UnwrittenState { by: BY, facts }
+    }
 
     const START: &str = r#"{"@level":"info","type":"apply_start","hook":{"resource":{"addr":"terraform_data.a"},"action":"create"}}"#;
     const COMPLETE: &str = r#"{"@level":"info","type":"apply_complete","hook":{"resource":{"addr":"terraform_data.a"},"action":"create","id_key":"id","id_value":"42"}}"#;
@@ -147,7 +161,7 @@ mod tests {
     fn a_killed_apply_lists_every_resource_that_it_had_begun_to_create() {
         let events =
             [START, COMPLETE, UPDATE, "not json", OTHER, r#"{"type":"apply_pro"#].join("\n");
-        let found = remains(events.as_bytes(), None);
+        let found = remains(events.as_bytes(), BY, None);
         assert_eq!(found.unwritten, None);
         let found: Vec<_> =
             found.orphans.iter().map(|o| (o.address.as_str(), o.id.as_deref())).collect();
@@ -158,7 +172,7 @@ mod tests {
     fn an_apply_that_ended_by_itself_leaves_no_orphaned_resources() {
         for end in [SUMMARY, OTHER_ERROR, ERROR_OF_A_RESOURCE] {
             let events = [START, COMPLETE, end].join("\n");
-            assert_eq!(remains(events.as_bytes(), None), Remains::default(), "{end}");
+            assert_eq!(remains(events.as_bytes(), BY, None), Remains::default(), "{end}");
         }
     }
 
@@ -166,8 +180,8 @@ mod tests {
     fn an_apply_that_could_not_write_its_state_leaves_everything_that_it_created() {
         for ends in [&[UNWRITTEN][..], &[OTHER_ERROR, UNWRITTEN], &[UNWRITTEN, OTHER_ERROR]] {
             let events = [&[START, COMPLETE], ends].concat().join("\n");
-            let found = remains(events.as_bytes(), None);
-            assert_eq!(found.unwritten, Some(None), "{ends:?}");
+            let found = remains(events.as_bytes(), BY, None);
+            assert_eq!(found.unwritten, Some(unwritten(None)), "{ends:?}");
             let addresses: Vec<_> = found.orphans.iter().map(|o| o.address.as_str()).collect();
             assert_eq!(addresses, ["terraform_data.a"], "{ends:?}");
         }
@@ -178,9 +192,9 @@ mod tests {
         let line = |event: &StateEvent| serde_json::to_string(event).unwrap();
         let own = line(&StateEvent::Unwritten { state: Some(facts.clone()) });
         let written = line(&StateEvent::Written);
-        let read = |lines: &[&str]| remains(lines.join("\n").as_bytes(), None);
+        let read = |lines: &[&str]| remains(lines.join("\n").as_bytes(), BY, None);
         let found = read(&[START, COMPLETE, UNWRITTEN, &own]);
-        assert_eq!((found.unwritten, found.orphans.len()), (Some(Some(facts)), 1));
+        assert_eq!((found.unwritten, found.orphans.len()), (Some(unwritten(Some(facts))), 1));
         // The shipped events, and the same lines again from the platform.
         let twice = [START, COMPLETE, UNWRITTEN, &own, START, COMPLETE, UNWRITTEN, &own, &written];
         assert_eq!(read(&twice), Remains::default());
@@ -189,7 +203,7 @@ mod tests {
     #[test]
     fn a_reported_unwritten_state_counts_although_the_events_do_not_tell_of_it() {
         let events = [START, COMPLETE, OTHER_ERROR].join("\n");
-        let found = remains(events.as_bytes(), Some(None));
-        assert_eq!((found.unwritten, found.orphans.len()), (Some(None), 1));
+        let found = remains(events.as_bytes(), BY, Some(unwritten(None)));
+        assert_eq!((found.unwritten, found.orphans.len()), (Some(unwritten(None)), 1));
     }
 }

@@ -65,13 +65,19 @@ impl Launcher {
         let mut evidence = Evidence::Read;
         // The events first: they say what may be abandoned, and the time is limited.
         if attempt.phase >= Phase::Apply {
-            let reported = attempt.unwritten.clone().map(|state| state.facts);
+            let reported = attempt.unwritten.clone();
             let mut events = self.shipped_events(due, events_from).await?;
             evidence = add_events_of_platform(&mut events, &job, dispatcher).await;
             // An object is written once: a late list of orphans must be whole.
             if !(is_late && evidence == Evidence::Unreadable) {
-                self.keep_remains(due, deployment, number, is_late, remains(&events, reported))
-                    .await?;
+                self.keep_remains(
+                    due,
+                    deployment,
+                    number,
+                    is_late,
+                    remains(&events, due.id, reported),
+                )
+                .await?;
             }
             deployment.set_salvage(
                 number,
@@ -100,7 +106,7 @@ impl Launcher {
         found: Remains,
     ) -> Result<(), LaunchError> {
         match found.unwritten {
-            Some(facts) => _ = deployment.could_not_write_state(number, facts),
+            Some(state) => _ = deployment.could_not_write_state(number, state.facts),
             None => deployment.wrote_state(number),
         }
         if !found.orphans.is_empty() || (is_late && deployment.kept.orphans > 0) {

@@ -85,6 +85,13 @@ pub struct Attempt {
     pub lock: Option<BlockingLock>,
 }
 
+impl Attempt {
+    /// Whether the launcher still needs its job: the attempt is open, or Canyon must read what the job left.
+    pub fn needs_its_job(&self) -> bool {
+        self.ended.is_none() || self.salvage == Salvage::Pending
+    }
+}
+
 /// What a runner reports of an apply that it has announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

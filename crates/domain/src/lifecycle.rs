@@ -315,21 +315,15 @@ pub fn end(
 }
 
 /// The platform hints that the job of attempt `number` is gone. It is no proof: the launcher checks at once.
-/// Returns whether the deployment must be written; a repeated or late hint, or one for another attempt,
-/// changes nothing. A late one counts if Canyon has not read yet what the job left.
+/// Returns whether the deployment must be written: the hint is new, and the launcher still needs the job.
 pub fn suspect(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool {
-    let awaited = |attempt: &&mut Attempt| {
-        attempt.number == number && (attempt.ended.is_none() || attempt.salvage == Salvage::Pending)
-    };
+    let awaited = |attempt: &&mut Attempt| attempt.number == number && attempt.needs_its_job();
     let Some(attempt) = deployment.attempts.iter_mut().find(awaited) else { return false };
-    if attempt.suspected {
-        return false;
-    }
-    attempt.suspected = true;
-    if attempt.ended.is_none() {
+    let is_new = !std::mem::replace(&mut attempt.suspected, true);
+    if is_new && attempt.ended.is_none() {
         deployment.due_at = Some(now);
     }
-    true
+    is_new
 }
 
 /// When the launcher must check a claimed attempt whose last heartbeat was at `last_report`.

@@ -2,6 +2,7 @@
 //! against platforms that give no useful answer.
 
 use super::*;
+use crate::attempt::Salvage;
 use crate::deadline::{
     Observation, QUEUE_CHECK, STOP_PROOF_TIMEOUT, Step, next_step, observed, stopping,
 };

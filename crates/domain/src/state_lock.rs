@@ -132,8 +132,8 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
         return Verdict::Wait(holder(alive));
     }
     // The asker has compared the state since its claim.
-    let asked = asker.attempts.iter().find(|attempt| attempt.number == number);
-    let compared_at = asked.and_then(|attempt| attempt.claim.as_ref()).map(|claim| claim.at);
+    let own = asker.attempts.iter().find(|attempt| attempt.number == number);
+    let compared_at = own.and_then(|attempt| attempt.claim.as_ref()).map(|claim| claim.at);
     let unwritten = suspects.iter().find(|(.., attempt)| {
         attempt.unwritten.is_some() && gone_at(attempt).is_some_and(|at| compared_at <= Some(at))
     });

@@ -268,7 +268,7 @@ fn an_attempt_that_ended_without_proof_may_make_locks_until_its_job_is_gone() {
     unproved.attempts[0].stop = Some(stop);
     lifecycle::end(&mut unproved, number, lost(), at(250)).unwrap();
     let late = lock("root@pod-1", 900);
-    let decision = |of: &Deployment| judge(&late, &asker(), 1, &[of.clone()]);
+    let decision = |of: &Deployment| judge(&late, &asker(), 1, std::slice::from_ref(of));
     assert_eq!(decision(&unproved), Verdict::Wait(HOLDER));
     lifecycle::job_gone(&mut unproved, 1, at(890));
     let proof = Proof { holder: HOLDER, gone_at: at(890) };

@@ -72,9 +72,9 @@ mod tests {
     use super::*;
     use uuid::Uuid;
 
-    fn facts(lineage: &str, serial: u64) -> Option<StateFacts> {
+    fn facts(lineage: &str, serial: u64) -> StateFacts {
         let resources = u32::from(serial > 0);
-        Some(StateFacts { lineage: lineage.to_owned(), serial, resources, digest: None })
+        StateFacts { lineage: lineage.to_owned(), serial, resources, digest: None }
     }
 
     #[test]
@@ -82,11 +82,11 @@ mod tests {
         let by = DeploymentId(Uuid::from_u128(1));
         let unread = UnfinishedRun { by, unsalvaged: true };
         for (before, found, forbidden) in [
-            (facts("a", 1), facts("a", 1), true),
-            (facts("a", 1), facts("a", 2), false),
+            (Some(facts("a", 1)), Some(facts("a", 1)), true),
+            (Some(facts("a", 1)), Some(facts("a", 2)), false),
             (None, None, true),
-            (None, facts("a", 0), true),
-            (None, facts("a", 1), false),
+            (None, Some(facts("a", 0)), true),
+            (None, Some(facts("a", 1)), false),
         ] {
             assert_eq!(unread.forbids(before.as_ref(), found.as_ref()), forbidden, "{found:?}");
             let read = UnfinishedRun { by, unsalvaged: false };

@@ -11,7 +11,7 @@ use canyon_api::agent::{
 };
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, Refused, TAIL_LIMIT, Wish};
-use canyon_domain::attempt::{Attempt, Salvage};
+use canyon_domain::attempt::Attempt;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::shortened;
 use canyon_domain::ids::OrgUuid;
@@ -128,10 +128,8 @@ impl App {
     /// Whether the launcher still needs a job: its attempt is open, or the launcher must read what the job left.
     async fn is_needed(&self, org: OrgUuid, job: &JobKey) -> Result<bool, StoreError> {
         let deployment = self.table.deployment(org, job.deployment).await?;
-        let is_needed = |attempt: &Attempt| {
-            attempt.number == job.attempt
-                && (attempt.ended.is_none() || attempt.salvage == Salvage::Pending)
-        };
+        let is_needed =
+            |attempt: &Attempt| attempt.number == job.attempt && attempt.needs_its_job();
         Ok(deployment.is_some_and(|deployment| deployment.attempts.iter().any(is_needed)))
     }
 

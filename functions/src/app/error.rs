@@ -63,6 +63,7 @@ impl AppError {
     }
 
     /// The caller may ask again after `pause`.
+    #[must_use]
     pub fn retried_after(mut self, pause: Duration) -> Self {
         self.0.retry_after = Some(pause);
         self
