@@ -68,6 +68,12 @@ impl Launcher {
         deployment: &Deployment,
         resolved: &ResolvedRunner,
     ) -> Result<bool, LaunchError> {
+        // The record of a stream may be old: another call may have read what the job left since.
+        let current = match deployment.to_salvage() {
+            Some(_) => self.table.deployment(due.org, due.id).await?,
+            None => None,
+        };
+        let deployment = current.as_ref().unwrap_or(deployment);
         let may_have_locked = |attempt: &&Attempt| {
             let failed = |ended: &_| outcome_of(ended) != &Outcome::Succeeded;
             attempt.claim.is_some() && attempt.ended.as_ref().is_some_and(failed)

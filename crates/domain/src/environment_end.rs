@@ -78,12 +78,17 @@ impl Environment {
     /// environment changes: if another run has shown since that the state is right, it does not.
     pub fn salvaged(&mut self, deployment: &Deployment) -> bool {
         let Some(state) = &mut self.state else { return false };
-        let reported = deployment.attempts.iter().rev().find_map(|of| of.unwritten.clone());
-        if !state.is_unfinished(deployment.id) || reported.is_none() || state.unwritten == reported
+        let creates = deployment.mode != Mode::Destroy;
+        let read = deployment.attempts.iter().rev().find_map(|of| of.unwritten.clone());
+        let read = read.filter(|_| creates);
+        let is_of_another = state.unwritten.as_ref().is_some_and(|known| known.by != deployment.id);
+        if !state.is_unfinished(deployment.id)
+            || state.unwritten == read
+            || (read.is_none() && is_of_another)
         {
             return false;
         }
-        state.unwritten = reported;
+        state.unwritten = read;
         self.version += 1;
         true
     }
@@ -195,5 +200,33 @@ mod tests {
             let deployment = deployment(number, mode, status, phase);
             assert_eq!(run(&mut environment, &deployment), applied, "after {number}");
         }
+    }
+
+    #[test]
+    fn what_is_read_after_an_end_changes_an_environment_only_while_that_run_is_in_doubt() {
+        let in_doubt = |number| {
+            let storage = json!({ "type": "local", "path": "/srv/state" });
+            let state = EnvironmentState::in_storage(serde_json::from_value(storage).unwrap());
+            let doubt = Some(Doubt::Unfinished(DeploymentId(Uuid::from_u128(number))));
+            Environment { state: Some(EnvironmentState { doubt, ..state }), ..environment() }
+        };
+        let run = |mode| {
+            let mut run = deployment(1, mode, "failed", "apply");
+            run.could_not_write_state(1, None);
+            run
+        };
+        let mut environment = in_doubt(1);
+        let mut unwritten = run("deploy");
+        assert!(environment.salvaged(&unwritten));
+        let by =
+            environment.state.as_ref().and_then(|state| state.unwritten.as_ref()).map(|of| of.by);
+        assert_eq!((by, environment.version), (Some(unwritten.id), 2));
+        assert!(!environment.salvaged(&unwritten), "it is known");
+        // Its runner had pushed the state afterwards.
+        unwritten.wrote_state(1);
+        assert!(environment.salvaged(&unwritten));
+        assert_eq!(environment.state.as_ref().unwrap().unwritten, None);
+        assert!(!in_doubt(2).salvaged(&run("deploy")), "another run is in doubt");
+        assert!(!in_doubt(1).salvaged(&run("destroy")), "it creates nothing");
     }
 }

@@ -5,6 +5,7 @@ use canyon_domain::lifecycle;
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::StoreError;
 use canyon_store::deployment_item::Wake;
+use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 
 /// How often a hint is retried after a concurrent change of the deployment. After that it is dropped: the process that
@@ -13,8 +14,8 @@ const MAX_TRIES: u32 = 5;
 
 impl App {
     /// Records a platform's event that an attempt's job is gone, and wakes the launcher, which asks the platform. A
-    /// hint about an ended attempt, or a repeated one, changes nothing. So hints may be duplicated, late or out of
-    /// order. Returns whether the hint was recorded.
+    /// repeated hint changes nothing, and neither does one about an ended attempt, unless Canyon must still read what its
+    /// job left. So hints may be duplicated, late or out of order. Returns whether the hint was recorded.
     ///
     /// # Errors
     ///
@@ -29,6 +30,10 @@ impl App {
             deployment.version += 1;
             let saved = self.table.save_deployment(of.org, &deployment, Wake::Launcher).await?;
             if saved == Saved::Yes {
+                if deployment.status.is_terminal() {
+                    // On a laptop it is not due any more, so no sweep finds it.
+                    self.changes.ended(Due { org: of.org, id: of.deployment });
+                }
                 return Ok(true);
             }
         }
