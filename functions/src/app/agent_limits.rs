@@ -2,6 +2,7 @@
 //! launcher read when they look for an agent, so the holder of one secret must not make them without end.
 
 use super::App;
+use super::held_jobs::has_taken;
 use crate::app::error::AppError;
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity};
 use canyon_domain::ids::OrgUuid;
@@ -40,16 +41,13 @@ impl App {
             may_make_way(agent) && (last_seen(agent) < long_ago || has_ended_its_session(agent))
         });
         its.sort_by_key(last_seen);
-        let mut to_delete = Vec::new();
-        for agent in its {
-            if to_delete.len() < surplus && !self.holds_a_job(org, &agent).await? {
-                to_delete.push(agent);
-            }
-        }
-        if to_delete.len() < surplus {
+        let held = self.jobs_held(org).await?;
+        its.retain(|agent| !held.iter().any(|job| has_taken(agent, job)));
+        its.truncate(surplus);
+        if its.len() < surplus {
             return Err(AppError::too_many(too_many(identity), PAUSE));
         }
-        for agent in &to_delete {
+        for agent in &its {
             self.forget_if_unchanged(org, agent).await?;
         }
         Ok(())

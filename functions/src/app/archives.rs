@@ -60,8 +60,11 @@ impl App {
             return Err(unsigned());
         }
         let expires_at = self.now() + LIFETIME;
-        self.take_upload(by, size).await?;
         let key = BlobKey::archive(by.org, digest);
+        // An archive that is there is not stored again: the object store answers 412.
+        if self.blobs.size(&key).await?.is_none() {
+            self.take_upload(by, size).await?;
+        }
         let signed = self.blobs.sign_upload(&key, digest, size).await?.ok_or_else(unsigned)?;
         Ok((signed, expires_at))
     }

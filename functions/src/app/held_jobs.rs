@@ -158,6 +158,11 @@ impl App {
 
     /// Whether the agent holds a job of any runner that has not ended.
     pub(super) async fn holds_a_job(&self, org: OrgUuid, agent: &Agent) -> Result<bool, AppError> {
+        Ok(self.jobs_held(org).await?.iter().any(|job| has_taken(agent, job)))
+    }
+
+    /// The jobs of all runners that agents hold and that have not ended.
+    pub(super) async fn jobs_held(&self, org: OrgUuid) -> Result<Vec<AgentJob>, AppError> {
         let runners = self.served_runners(org, None).await?;
         let read = |runner: RunnerUuid| {
             let table = self.table.clone();
@@ -165,8 +170,8 @@ impl App {
         };
         let found =
             map_concurrently(runners.iter().map(|runner| runner.uuid).collect(), read).await?;
-        let is_held = |job: &AgentJob| has_taken(agent, job) && job.wish != Wish::Forget;
-        Ok(found.iter().flatten().any(is_held))
+        let is_held = |job: &AgentJob| job.taken.is_some() && job.wish != Wish::Forget;
+        Ok(found.into_iter().flatten().filter(is_held).collect())
     }
 
     /// The other agents that hold any of `jobs`, each read once.
@@ -286,7 +291,7 @@ fn may_adopt(agent: &Agent, job: &AgentJob) -> bool {
 }
 
 /// Whether the agent took the job, in any session.
-fn has_taken(agent: &Agent, job: &AgentJob) -> bool {
+pub(super) fn has_taken(agent: &Agent, job: &AgentJob) -> bool {
     job.taken.as_ref().is_some_and(|taken| taken.is_by(agent))
 }
 

@@ -269,4 +269,9 @@ async fn a_caller_and_its_organization_upload_no_more_than_their_share_of_a_day(
     api.clock.advance(Duration::from_secs(11));
     let (bytes, digest) = archive(10);
     client(&api, &api.ours.deployer).put_archive(&digest, bytes).await.unwrap();
+    // The address of an archive that is there costs nothing: S3 does not store it again.
+    let path = format!("/archives/{digest}/actions/upload-url");
+    let body = json!({ "size_bytes": MAX_ARCHIVE });
+    assert_eq!(api.call_as(&api.ours.deployer, Method::POST, &path, Some(&body)).await.0, 200);
+    assert_eq!(ask(&api.ours.deployer, 300).await.0, 429);
 }

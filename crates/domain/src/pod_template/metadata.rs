@@ -63,26 +63,31 @@ pub(super) fn validate(metadata: &ObjectMeta, findings: &mut Findings) {
 const ADDED_RIGHTS: [&str; 3] = ["iam.amazonaws.com", "nri.io", "gvisor.dev"];
 
 /// Domains of what changes pods at their creation, on clusters that have it installed: it puts containers of chosen images
-/// and volumes of the node into them (Istio's injector, Linkerd, Vault's and Consul's agents, Dapr, Kuma), or connects them
-/// to other networks, past the cluster's network policies (Multus and other plugins).
-const INJECTORS: [&str; 7] = [
+/// and volumes of the node into them (Istio's injector, Linkerd, Vault's and Consul's agents, Dapr, Kuma, Datadog, Bank-Vaults),
+/// or connects them to other networks, past the cluster's network policies (Multus and other plugins).
+const INJECTORS: [&str; 9] = [
     "istio.io",
     "linkerd.io",
     "hashicorp.com",
     "dapr.io",
     "kuma.io",
+    "admission.datadoghq.com",
+    "vault.security.banzaicloud.io",
     "cni.cncf.io",
     "multus-cni.io",
 ];
 
 /// What only keeps an injector from the pod: a job with a service mesh's sidecar does not end.
-const WITHOUT_INJECTION: [(&str, &str); 6] = [
+const WITHOUT_INJECTION: [(&str, &str); 9] = [
     ("sidecar.istio.io/inject", "false"),
     ("linkerd.io/inject", "disabled"),
     ("vault.hashicorp.com/agent-inject", "false"),
     ("consul.hashicorp.com/connect-inject", "false"),
     ("dapr.io/enabled", "false"),
     ("kuma.io/sidecar-injection", "disabled"),
+    ("kuma.io/sidecar-injection", "false"),
+    ("istio.io/dataplane-mode", "none"),
+    ("admission.datadoghq.com/enabled", "false"),
 ];
 
 /// Annotations disable `AppArmor` and seccomp on older clusters, and configure `CRI-O`, containerd and Kata.

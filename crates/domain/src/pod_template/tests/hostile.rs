@@ -188,7 +188,9 @@ fn what_calls_an_injector_is_refused_and_what_keeps_it_away_is_not() {
         ("vault.hashicorp.com/agent-inject", "false", ["true", "update"]),
         ("consul.hashicorp.com/connect-inject", "false", ["true", "disabled"]),
         ("dapr.io/enabled", "false", ["true", "y"]),
-        ("kuma.io/sidecar-injection", "disabled", ["enabled", "false"]),
+        ("kuma.io/sidecar-injection", "disabled", ["enabled", "true"]),
+        ("istio.io/dataplane-mode", "none", ["ambient", "all"]),
+        ("admission.datadoghq.com/enabled", "false", ["true", "yes"]),
     ] {
         for field in ["labels", "annotations"] {
             let template = |value: &str| json!({ "metadata": { field: { key: value } } });
