@@ -19,6 +19,7 @@ pub(crate) mod concurrency_limits;
 pub mod deploy;
 pub mod deploy_requests;
 mod deployment_end;
+pub(crate) mod deployment_request;
 mod env_types;
 mod environment_states;
 pub(crate) mod environments;

@@ -6,7 +6,6 @@
 pub mod agent_hints;
 pub mod app;
 pub mod changes;
-mod deployment_request;
 #[cfg(feature = "lambda")]
 pub mod function;
 pub mod http;

@@ -10,7 +10,7 @@ use crate::reporter::Reporter;
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::stop::Stop;
-use crate::take::UnconfirmedTakes;
+use crate::unconfirmed_takes::UnconfirmedTakes;
 use crate::unreadable_job::UnreadableJob;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, SessionOpened, TailRequest, TakenJob};
 use canyon_dispatch::{Dispatcher, Launch, Target};

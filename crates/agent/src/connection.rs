@@ -1,5 +1,6 @@
 //! The connection to Canyon's API. Each request carries the agent's proof of identity.
 
+use crate::answer::{AnswerError, read, set_clock, unreachable};
 use crate::retry_after;
 use crate::server_clock::ServerClock;
 use crate::settings::authorities::Authorities;
@@ -12,7 +13,6 @@ use canyon_api::error::{ErrorBody, INCOMPLETE, NO_TOKEN};
 use canyon_domain::causes::Causes;
 use canyon_domain::ids::{AgentId, OrgId};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::header::{DATE, HeaderMap};
 use reqwest::{Certificate, Method, Response};
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -23,22 +23,15 @@ use std::time::Duration;
 /// How long a request may take, in addition to the time that a poll waits.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes that are read of an answer. A hundred jobs with their pod templates fit.
-const MAX_ANSWER: usize = 16 * 1024 * 1024;
 /// If the clock was off by more than this, Canyon may have refused a token because of it.
 const WRONG_CLOCK: Duration = Duration::from_secs(5);
 
 /// Why a request failed. Except for a refusal, its effect is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// There was no answer.
-    #[error("cannot reach Canyon at {url}: {reason}")]
-    Unreachable {
-        /// The address of Canyon.
-        url: String,
-        /// The cause.
-        reason: String,
-    },
+    /// There was no answer, or it is not Canyon's.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
     /// Canyon refused the request.
     #[error("{message}")]
     Refused {
@@ -63,14 +56,6 @@ pub enum ConnectionError {
         /// The pause before the next request.
         pause: Duration,
     },
-    /// The answer is not Canyon's.
-    #[error("the answer from {url} is not Canyon's ({reason}); check CANYON_API_URL")]
-    Unreadable {
-        /// The address.
-        url: String,
-        /// What is wrong with the answer.
-        reason: String,
-    },
     /// The agent has no proof of identity at the moment.
     #[error("cannot sign in: {0}")]
     SignIn(#[from] SignInError),
@@ -80,10 +65,7 @@ impl ConnectionError {
     fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),
-            Self::Unreachable { .. }
-            | Self::Gateway { .. }
-            | Self::Unreadable { .. }
-            | Self::SignIn(_) => None,
+            Self::Answer(_) | Self::Gateway { .. } | Self::SignIn(_) => None,
         }
     }
 
@@ -139,7 +121,7 @@ impl ConnectionError {
         match self {
             Self::Refused { pause, .. } => *pause,
             Self::Gateway { pause, .. } => Some(*pause),
-            Self::Unreachable { .. } | Self::Unreadable { .. } | Self::SignIn(_) => None,
+            Self::Answer(_) | Self::SignIn(_) => None,
         }
     }
 }
@@ -243,10 +225,7 @@ impl ApiConnection {
         timeout: Duration,
     ) -> Result<T, ConnectionError> {
         let answer = self.request(method, path, body, timeout).await?;
-        serde_json::from_slice(&answer).map_err(|error| ConnectionError::Unreadable {
-            url: self.url.clone(),
-            reason: error.to_string(),
-        })
+        serde_json::from_slice(&answer).map_err(|error| unreadable(&self.url, error.to_string()))
     }
 
     /// Sends a request. If Canyon refuses the token, it retries once with a new one: the clock may have been wrong, or the
@@ -283,9 +262,9 @@ impl ApiConnection {
                     let reason = format!(
                         "it does not name the request: a proxy must let the headers `{ASK}` and `{ANSWER_TO}` pass"
                     );
-                    return Err(ConnectionError::Unreadable { url: self.url.clone(), reason });
+                    return Err(unreadable(&self.url, reason));
                 }
-                return read(&self.url, response).await;
+                return Ok(read(&self.url, response).await?);
             }
             let refusal = refusal(&self.url, response, answers_this).await;
             // Only a 401 is about the token.
@@ -326,30 +305,8 @@ pub fn http_client(authorities: Option<&Authorities>) -> Result<reqwest::Client,
         .map_err(|error| format!("this machine cannot make requests: {}", Causes(&error)))
 }
 
-/// Sets the clock by the answer's `Date`. Returns by how much it was off.
-pub(crate) fn set_clock(clock: &ServerClock, headers: &HeaderMap) -> Duration {
-    let date = headers.get(DATE).and_then(|date| date.to_str().ok());
-    date.map_or(Duration::ZERO, |date| clock.set_by(date))
-}
-
-pub(crate) fn unreachable(url: &str, error: reqwest::Error) -> ConnectionError {
-    // reqwest repeats the whole address, and has the cause only in its sources.
-    let error = error.without_url();
-    let reason = Causes(&error).to_string();
-    ConnectionError::Unreachable { url: url.to_owned(), reason }
-}
-
-/// The answer's body, up to [`MAX_ANSWER`] bytes.
-pub(crate) async fn read(url: &str, mut response: Response) -> Result<Vec<u8>, ConnectionError> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(url, error))? {
-        if bytes.len() + chunk.len() > MAX_ANSWER {
-            let reason = format!("it has more than {} MiB", MAX_ANSWER / 1024 / 1024);
-            return Err(ConnectionError::Unreadable { url: url.to_owned(), reason });
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
+fn unreadable(url: &str, reason: String) -> ConnectionError {
+    AnswerError::Unreadable { url: url.to_owned(), reason }.into()
 }
 
 /// The error for an answer that is not a success. The answer may be a gateway's, not Canyon's.
@@ -364,7 +321,7 @@ async fn refusal(url: &str, response: Response, answers_this: bool) -> Connectio
             return ConnectionError::Gateway { url, status, pause };
         }
         let reason = format!("status {status}, and not Canyon's answer to this request");
-        return ConnectionError::Unreadable { url, reason };
+        return unreadable(&url, reason);
     };
     let code =
         body.details.get("code").and_then(|code| code.as_str()).unwrap_or_default().to_owned();

@@ -6,6 +6,7 @@
 //! `kill -9`, the answer to the next session names the jobs that it holds, and the agent finds them on the platform.
 
 mod agent_loop;
+pub mod answer;
 pub mod arguments;
 pub mod backoff;
 pub mod check;
@@ -17,6 +18,7 @@ mod job_api_url;
 mod job_name;
 pub mod kinds;
 pub mod logging;
+mod next;
 mod reporter;
 mod retry_after;
 pub mod server_clock;
@@ -26,6 +28,7 @@ pub mod sign_in;
 pub mod status;
 pub mod stop;
 mod take;
+mod unconfirmed_takes;
 mod unreadable_job;
 mod work;
 
@@ -34,14 +37,14 @@ use crate::backoff::Backoff;
 use crate::connection::ApiConnection;
 use crate::exit::Exit;
 use crate::kinds::Kind;
+use crate::next::Next;
 use crate::reporter::Reporter;
 use crate::server_clock::ServerClock;
 use crate::settings::Settings;
 use crate::sign_in::SignIn;
 use crate::status::Status;
 use crate::stop::Stop;
-use crate::take::UnconfirmedTakes;
-use crate::work::Next;
+use crate::unconfirmed_takes::UnconfirmedTakes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -5,6 +5,7 @@ use crate::backoff::{Backoff, LONGEST_PAUSE};
 use crate::connection::ConnectionError;
 use crate::exit::Exit;
 use crate::job_name::job_name;
+use crate::next::Next;
 use canyon_api::agent::{JobKey, JobReport, MAX_WAIT, Poll, Work};
 use canyon_domain::agent_job::OFFER;
 use std::time::Duration;
@@ -19,16 +20,6 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a poll waits while the agent drains, or has unconfirmed takes: after each poll it checks whether it may exit,
 /// or retries. The wait is short, because Canyon continues to process a request that the agent drops.
 const SHORT_WAIT_SECONDS: u32 = 1;
-
-/// What follows after a session.
-pub(crate) enum Next {
-    /// The process exits.
-    Exit(Exit),
-    /// A new session.
-    Reopen,
-    /// A new session, once the process that superseded this one is gone.
-    StandBy(String),
-}
 
 /// What ended a wait for work.
 enum Event {

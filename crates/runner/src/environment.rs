@@ -7,6 +7,7 @@
 //!
 //! git fetches the module, and gets a fixed list: one of git's own variables could change what git does.
 
+use crate::inherited_variables::may_be_set;
 use crate::registry_token;
 use crate::{identity, identity::files::Files, settings::Settings, workspace::Workspace};
 use canyon_domain::ids::ProjectId;
@@ -14,7 +15,6 @@ use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
 use secrecy::{ExposeSecret as _, SecretString};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// The variables of the job's environment that git gets.
@@ -39,42 +39,13 @@ const FOR_GIT: [&str; 14] = [
 const BY_RUNNER: [&str; 5] =
     ["TMPDIR", "TF_DATA_DIR", "TF_IN_AUTOMATION", "TF_INPUT", "CHECKPOINT_DISABLE"];
 
-/// The prefix of Canyon's own variables. No definition may set one.
-const CANYON_PREFIX: &str = "CANYON_";
-
 type Variables = Vec<(OsString, OsString)>;
-
-/// Returns the `variables` that the module gets, and the names of those that were set for the job but that the
-/// module does not get. A variable that repeats the claim code is left out too, such as `$(CANYON_CLAIM_CODE)` of a
-/// pod template.
-pub fn for_module(
-    variables: &[(OsString, OsString)],
-    claim_code: &str,
-) -> (Variables, Vec<String>) {
-    let (mut passed, mut left_out) = (Variables::new(), Vec::new());
-    for (name, value) in variables {
-        let text = name.to_string_lossy();
-        if text.starts_with(CANYON_PREFIX) {
-            continue;
-        }
-        if may_be_set(&text) && !contains(value, claim_code) {
-            passed.push((name.clone(), value.clone()));
-        } else {
-            left_out.push(text.into_owned());
-        }
-    }
-    (passed, left_out)
-}
 
 /// The names of variables that were set for `job` and do not reach the module.
 pub fn left_out<'a>(settings: &'a Settings, job: &'a Job) -> impl Iterator<Item = &'a str> {
     let of_definition = job.environment.keys().map(String::as_str);
     let without_effect = of_definition.filter(|name| !may_be_set(name) || BY_RUNNER.contains(name));
     settings.left_out.iter().map(String::as_str).chain(without_effect)
-}
-
-fn contains(value: &OsStr, part: &str) -> bool {
-    value.as_bytes().windows(part.len().max(1)).any(|window| window == part.as_bytes())
 }
 
 /// The environment of OpenTofu or Terraform in `phase`.
@@ -130,12 +101,6 @@ fn groups(project: &ProjectId) -> &str {
     project.as_str().rsplit_once('/').map_or("", |(groups, _)| groups)
 }
 
-/// Whether a definition may set `name`. `TF_CLI_ARGS` could add options such as `-lock=false` to every command, and
-/// `TF_WORKSPACE` selects another state than the one that Canyon knows.
-fn may_be_set(name: &str) -> bool {
-    !name.starts_with("TF_CLI_ARGS") && name != "TF_WORKSPACE" && !name.starts_with(CANYON_PREFIX)
-}
-
 /// The environment of git. git reads no configuration but this one, never prompts, and uses only the protocol
 /// `scheme`.
 pub fn of_git(settings: &Settings, scheme: &str) -> Variables {
@@ -162,34 +127,4 @@ pub fn of_git(settings: &Settings, scheme: &str) -> Variables {
     ];
     variables.extend(ours.map(|(name, value)| (name.into(), value.into())));
     variables
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_module_gets_every_variable_except_canyons_own_and_those_that_break_the_run() {
-        let variables = [
-            ("CANYON_CLAIM_CODE", "cyc_1"),
-            ("COPY", "code: cyc_1."),
-            ("DATABASE_URL", "postgres://db"),
-            ("GIT_SSL_NO_VERIFY", "1"),
-            ("TF_CLI_ARGS_apply", "-lock=false"),
-            ("TF_TOKEN_registry_example_com", "t"),
-            ("TF_WORKSPACE", "other"),
-            ("XDG_CACHE_HOME", "/work/cache"),
-        ];
-        let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        let (passed, left_out) = for_module(&variables, "cyc_1");
-        let names: Vec<_> = passed.iter().map(|(name, _)| name.to_str().unwrap()).collect();
-        let expected = [
-            "DATABASE_URL",
-            "GIT_SSL_NO_VERIFY",
-            "TF_TOKEN_registry_example_com",
-            "XDG_CACHE_HOME",
-        ];
-        assert_eq!(names, expected);
-        assert_eq!(left_out, ["COPY", "TF_CLI_ARGS_apply", "TF_WORKSPACE"]);
-    }
 }

@@ -19,6 +19,7 @@ pub mod exit;
 pub mod facts;
 pub mod host_processes;
 pub mod identity;
+pub mod inherited_variables;
 pub mod lock;
 pub mod log;
 pub mod mask;

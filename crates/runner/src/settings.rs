@@ -1,6 +1,6 @@
 //! The settings with which the platform starts a job.
 
-use crate::environment;
+use crate::inherited_variables;
 use secrecy::{ExposeSecret as _, SecretString};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub struct Settings {
     /// The `PATH` on which `tofu`, `terraform` and `git` are searched.
     pub search_path: OsString,
     /// The variables that the platform and the runner's definition set for the job, without Canyon's own;
-    /// see [`crate::environment`].
+    /// see [`crate::inherited_variables`].
     pub inherited: Vec<(OsString, OsString)>,
     /// The names of variables that were set for the job and that the module does not get.
     pub left_out: Vec<String>,
@@ -91,7 +91,7 @@ impl Settings {
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .ok_or_else(wrong(API_URL, "is not an http or https address"))?;
         let claim_code = text(CLAIM_CODE)?.to_owned();
-        let (inherited, left_out) = environment::for_module(variables, &claim_code);
+        let (inherited, left_out) = inherited_variables::for_module(variables, &claim_code);
         let attempt = text(ATTEMPT)?.parse().ok().filter(|number| *number > 0);
         Ok(Self {
             api_url: api_url.to_owned(),

@@ -48,9 +48,7 @@ fn report_answer(
             report.failed(Step::SignIn, reason);
             report.skipped(Step::Agent, "`sign_in` failed");
         }
-        ConnectionError::Unreachable { .. }
-        | ConnectionError::Gateway { .. }
-        | ConnectionError::Unreadable { .. } => {
+        ConnectionError::Answer(_) | ConnectionError::Gateway { .. } => {
             report.ok(Step::SignIn, shown);
             report.skipped(Step::Agent, error);
         }

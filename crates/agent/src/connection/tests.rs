@@ -82,7 +82,10 @@ async fn a_damaged_request_is_neither_a_permanent_error_nor_one_of_an_unknown_ag
 async fn a_success_that_does_not_name_the_request_is_an_error() {
     for foreign in ["{}", r#"{"status": "ok"}"#, "<html>Sign in</html>", ""] {
         let error = answered_as(200, foreign, false, |_| None).await;
-        assert!(matches!(error, ConnectionError::Unreadable { .. }), "{foreign}: {error:?}");
+        assert!(
+            matches!(error, ConnectionError::Answer(AnswerError::Unreadable { .. })),
+            "{foreign}: {error:?}"
+        );
     }
 }
 
@@ -96,7 +99,10 @@ async fn canyons_answer_to_another_request_is_an_error() {
     for (status, body) in [(403, rejected), (200, "{}"), (200, r#"{"offers": []}"#)] {
         for answers in [another, |_| None] {
             let error = answered_as(status, body, false, answers).await;
-            assert!(matches!(error, ConnectionError::Unreadable { .. }), "{status}: {error:?}");
+            assert!(
+                matches!(error, ConnectionError::Answer(AnswerError::Unreadable { .. })),
+                "{status}: {error:?}"
+            );
         }
     }
 }

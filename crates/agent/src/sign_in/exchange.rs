@@ -5,8 +5,8 @@
 
 use super::SignInError;
 use super::source::Source;
+use crate::answer;
 use crate::backoff::Backoff;
-use crate::connection;
 use crate::retry_after;
 use crate::server_clock::ServerClock;
 use canyon_api::ask::{self, ANSWER_TO, ASK};
@@ -130,17 +130,16 @@ impl Exchange {
             ("service_account", self.account.as_str()),
         ];
         let began = Instant::now();
-        let failed = |error: connection::ConnectionError| SignInError(error.to_string());
+        let failed = |error: answer::AnswerError| SignInError(error.to_string());
         let request_id = ask::draw();
         let request =
             self.http.post(&self.url).timeout(TIMEOUT).header(ASK, &request_id).form(&form);
         let response = request.send().await;
-        let response =
-            response.map_err(|error| failed(connection::unreachable(&self.url, error)))?;
-        connection::set_clock(clock, response.headers());
+        let response = response.map_err(|error| failed(answer::unreachable(&self.url, error)))?;
+        answer::set_clock(clock, response.headers());
         let (status, asked) = (response.status(), retry_after::pause(response.headers()));
         let answers_this = response.headers().get(ANSWER_TO).is_some_and(|it| *it == *request_id);
-        let body = connection::read(&self.url, response).await.map_err(failed)?;
+        let body = answer::read(&self.url, response).await.map_err(failed)?;
         if !answers_this {
             // With another agent's token, this agent would sign in as that one, and Canyon would reject it for good.
             let reason = format!(

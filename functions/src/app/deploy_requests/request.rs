@@ -3,9 +3,10 @@
 
 use super::DETAIL_TYPE;
 use crate::app::deploy::DeploymentRequest;
+use crate::app::deployment_request;
+use crate::json;
 use crate::json::JsonError;
 use crate::quoted::quoted;
-use crate::{deployment_request, json};
 use canyon_api::deployment::DeploymentCreateBody;
 use canyon_domain::event_source::{AccountId, Origin, SourceName};
 use canyon_domain::field_error::FieldErrors;

@@ -1,6 +1,6 @@
 //! Parses a request to deploy. The API and the event bus receive the same form.
 
-use crate::app::deploy::DeploymentRequest;
+use super::deploy::DeploymentRequest;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
