@@ -59,7 +59,8 @@ impl Launcher {
             return Ok(Evidence::Read);
         };
         let is_late = attempt.ended.is_some();
-        let was_reporting = !is_late && self.clock.now() < claim.heartbeat_at + LEASE;
+        let gone_at = attempt.job_gone_at.unwrap_or_else(|| self.clock.now());
+        let was_reporting = gone_at < claim.heartbeat_at + LEASE;
         let job = JobRef { deployment: due.id, attempt: number, handle: attempt.handle.clone() };
         let (log_from, events_from) = claim.streams_from;
         let mut evidence = Evidence::Read;
@@ -69,16 +70,9 @@ impl Launcher {
             let mut events = self.shipped_events(due, events_from).await?;
             evidence = add_events_of_platform(&mut events, &job, dispatcher).await;
             // An object is written once: a late list of orphans must be whole.
-            if !(is_late && evidence == Evidence::Unreadable) {
-                self.keep_remains(
-                    due,
-                    deployment,
-                    number,
-                    is_late,
-                    remains(&events, due.id, reported),
-                )
+            let is_late = is_late && evidence != Evidence::Unreadable;
+            self.keep_remains(due, deployment, number, is_late, remains(&events, due.id, reported))
                 .await?;
-            }
             deployment.set_salvage(
                 number,
                 match evidence {

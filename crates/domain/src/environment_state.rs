@@ -192,6 +192,7 @@ impl EnvironmentState {
         }
         let change = self.change.take();
         let (began, moves) = (deployment.began_to_apply(), change.is_some());
+        let has_to_move = change.as_ref().is_some_and(|change| !change.accept);
         if deployment.accept_state {
             let took_effect = began || deployment.status == Status::Succeeded;
             if !(deployment.changes_state() && took_effect) {
@@ -212,7 +213,7 @@ impl EnvironmentState {
             self.may_move_to = None;
         }
         self.unwritten = UnwrittenState::after(self.unwritten.take(), deployment, began, moves);
-        self.doubt = self.doubt_after(deployment, began, moves);
+        self.doubt = self.doubt_after(deployment, began, has_to_move);
         if let Some(report) = &deployment.state {
             self.facts = Some(report.facts.clone());
             self.reported = Some(Reported {
@@ -227,7 +228,12 @@ impl EnvironmentState {
     /// The doubt after `deployment`, whose apply perhaps `began`. Only a complete deployment shows that the
     /// state lists every resource: a plan only reads the state, and a destroy run finds no more than it
     /// lists.
-    fn doubt_after(&self, deployment: &Deployment, began: bool, moves: bool) -> Option<Doubt> {
+    fn doubt_after(
+        &self,
+        deployment: &Deployment,
+        began: bool,
+        has_to_move: bool,
+    ) -> Option<Doubt> {
         let report = deployment.state.as_ref();
         let is_destroy = deployment.mode == Mode::Destroy;
         let is_whole = deployment.status == Status::Succeeded && deployment.changes_state();
@@ -239,8 +245,14 @@ impl EnvironmentState {
             });
         let is_unwritten = self.unwritten.as_ref().is_some_and(|state| state.by == deployment.id);
         match (self.doubt, report) {
-            // A run that was to move the state first may have ended before it looked for the state.
-            (Some(Doubt::Unfinished(earlier)), None) if moves && !is_unwritten => {
+            // Such a run announces its apply before it looks for the state. If Canyon has read that it created nothing,
+            // the earlier run stays in doubt.
+            (Some(Doubt::Unfinished(earlier)), None)
+                if has_to_move
+                    && !is_unwritten
+                    && !deployment.is_unsalvaged()
+                    && deployment.kept.orphans == 0 =>
+            {
                 Some(Doubt::Unfinished(earlier))
             }
             _ if is_unwritten || (began && left_more) => Some(Doubt::Unfinished(deployment.id)),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::attempt::Salvage;
 use crate::environment_end::AfterEnd;
 use crate::failure::Phase;
 use crate::inventory::{Environment, EnvironmentStatus};
@@ -370,3 +371,21 @@ mod places;
 
 #[path = "environment_state_unwritten_tests.rs"]
 mod unwritten;
+
+#[test]
+fn a_run_in_another_storage_is_in_doubt_itself_unless_it_is_known_to_have_created_nothing() {
+    let earlier = Some(Doubt::Unfinished(DeploymentId(Uuid::from_u128(1))));
+    let changing = |accept| {
+        let change = Some(StorageChange { to: at("/new"), accept });
+        EnvironmentState { doubt: earlier, change, ..in_old(3) }
+    };
+    let accepting = deployment("failed", "apply", &json!({ "accept_state": true }));
+    assert_eq!(settled(&changing(true), &accepting).doubt, UNFINISHED);
+    let mut moving = deployment("failed", "apply", &json!({}));
+    assert_eq!(settled(&changing(false), &moving).doubt, earlier, "killed before it looked");
+    moving.set_salvage(1, Salvage::Pending);
+    assert_eq!(settled(&changing(false), &moving).doubt, UNFINISHED, "what it left is unread");
+    moving.set_salvage(1, Salvage::Done);
+    moving.kept.orphans = 1;
+    assert_eq!(settled(&changing(false), &moving).doubt, UNFINISHED);
+}

@@ -8,7 +8,7 @@
 //! proof is [`Attempt::job_gone_at`]: the platform has reported that the job is gone. Neither the end of an
 //! attempt nor silence is a proof.
 
-use crate::attempt::{Attempt, Outcome};
+use crate::attempt::{Attempt, Outcome, Salvage};
 pub use crate::blocking_lock::{BlockingLock, Holder};
 use crate::deadline::ended_without_proof;
 use crate::deployment::Deployment;
@@ -79,6 +79,8 @@ pub enum Reason {
     Stranger,
     /// A live process of that host that belongs to no job may own it.
     Neighbour(u32),
+    /// Canyon cannot read yet what the owner left.
+    Unread(DeploymentId),
     /// The owner could not write its state, and Canyon has read that after the asker had compared the state: it must
     /// compare again.
     Unwritten(DeploymentId),
@@ -92,6 +94,11 @@ impl fmt::Display for Reason {
                 f.write_str("no earlier attempt in this environment ran on that host at that time")
             }
             Self::Neighbour(pid) => write!(f, "process {pid} of that host may hold it"),
+            Self::Unread(deployment) => write!(
+                f,
+                "its holder is dead, and what the deployment {deployment} left cannot be read at the moment: deploy again \
+                 later, or have an administrator deploy once with --accept-state"
+            ),
             Self::Unwritten(deployment) => write!(
                 f,
                 "its holder is dead, and the deployment {deployment} could not write its state: deploy again, and \
@@ -130,6 +137,10 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
     let gone_at = |attempt: &Attempt| attempt.job_gone_at.filter(|_| attempt.ended.is_some());
     if let Some(alive) = suspects.iter().find(|(.., attempt)| gone_at(attempt).is_none()) {
         return Verdict::Wait(holder(alive));
+    }
+    let unread = suspects.iter().find(|(.., attempt)| attempt.salvage == Salvage::Pending);
+    if let Some((_, deployment, _)) = unread.filter(|_| !asker.accept_state) {
+        return Verdict::Keep(Reason::Unread(*deployment));
     }
     // The asker has compared the state since its claim.
     let own = asker.attempts.iter().find(|attempt| attempt.number == number);

@@ -289,3 +289,16 @@ fn a_lock_is_kept_if_its_owner_proves_to_have_left_an_unwritten_state_after_the_
         assert_eq!(judge(&lock, &asker(), 1, &[dead.clone()]), verdict);
     }
 }
+
+#[test]
+fn a_lock_is_kept_while_what_its_dead_owner_left_is_unread_unless_an_administrator_accepts_the_state()
+ {
+    let (mut dead, lock) = (ended(), lock("root@pod-1", 150));
+    lifecycle::job_gone(&mut dead, 1, at(230));
+    dead.set_salvage(1, Salvage::Pending);
+    let decision = |asker: &Deployment| judge(&lock, asker, 1, std::slice::from_ref(&dead));
+    let mut asker = asker();
+    assert_eq!(decision(&asker), Verdict::Keep(Reason::Unread(dead.id)));
+    asker.accept_state = true;
+    assert!(matches!(decision(&asker), Verdict::Break(_)));
+}

@@ -22,14 +22,18 @@ pub(super) enum Reservation {
     /// A runner has the name among its agents' ids, or has a key and this name itself.
     Runner(RunnerId),
     /// A runner profile has the name among its agents' ids.
-    Profile(RunnerProfileId),
+    Profile {
+        id: RunnerProfileId,
+        /// The runners that use a profile; which one depends on the deployment.
+        users: Vec<RunnerId>,
+    },
 }
 
 impl fmt::Display for Reservation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Runner(id) => write!(out, "runner `{id}`"),
-            Self::Profile(id) => write!(out, "runner profile `{id}`"),
+            Self::Profile { id, .. } => write!(out, "runner profile `{id}`"),
         }
     }
 }
@@ -37,6 +41,8 @@ impl fmt::Display for Reservation {
 /// What the token of an agent, or the key of its runner, allows the agent to be.
 pub(super) struct Enrollment {
     pub(super) runner: Option<RunnerId>,
+    /// The only runner that the token or the key is for. An agent may choose another one itself, which proves nothing.
+    bound_to: Option<RunnerId>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) run_untagged_jobs: Option<bool>,
     /// The scope of its API token, if it has one.
@@ -63,11 +69,11 @@ impl Enrollment {
 
     /// Whether an agent with this enrollment has the name that is reserved so: it may serve the runner.
     pub(super) fn has(&self, reservation: &Reservation) -> bool {
-        match (reservation, &self.runner) {
+        match (reservation, &self.bound_to) {
             _ if self.is_for_labels_alone() => false,
+            (_, None) => true,
             (Reservation::Runner(reserving), Some(own)) => reserving == own,
-            // Which runners use a profile depends on the deployment.
-            (Reservation::Profile(_), Some(_)) | (_, None) => true,
+            (Reservation::Profile { users, .. }, Some(own)) => users.contains(own),
         }
     }
 
@@ -118,13 +124,21 @@ impl App {
             let run_untagged_jobs =
                 if is_for_others { body.run_untagged_jobs } else { Some(false) };
             let token = scope;
-            return Ok(Some(Enrollment { runner, labels, run_untagged_jobs, token, token_labels }));
+            return Ok(Some(Enrollment {
+                runner,
+                bound_to: principal.runner.clone(),
+                labels,
+                run_untagged_jobs,
+                token,
+                token_labels,
+            }));
         }
         let Some(runner) = &body.runner else { return Ok(None) };
         let served = self.served_runners(caller.org, Some(runner)).await?;
         let is_its = served.iter().any(|served| served.key.is_some() && served.key == key);
         let (runner, labels) = (Some(runner.clone()), body.labels.clone());
         Ok(is_its.then(|| Enrollment {
+            bound_to: runner.clone(),
             runner,
             labels,
             run_untagged_jobs: body.run_untagged_jobs,
@@ -145,15 +159,15 @@ impl App {
             polls || names(&runner.target)
         };
         let runners = self.served_runners(caller.org, None).await?;
-        let runners = runners.iter().filter(is_reserved_by);
-        let mut found: Vec<_> =
-            runners.map(|runner| Reservation::Runner(runner.id.clone())).collect();
-        if found.is_empty() {
-            let profiles = self.agents_of_profiles(caller.org).await?;
-            let profile = profiles.iter().find(|profile| names(&profile.agents));
-            found.extend(profile.map(|profile| Reservation::Profile(profile.id.clone())));
-        }
-        Ok(found)
+        let users = runners.iter().filter(|runner| runner.has_profile);
+        let users: Vec<_> = users.map(|runner| runner.id.clone()).collect();
+        let reserving = runners.iter().filter(is_reserved_by);
+        let reserving = reserving.map(|runner| Reservation::Runner(runner.id.clone()));
+        let profiles = self.agents_of_profiles(caller.org).await?;
+        let profile = profiles.iter().find(|profile| names(&profile.agents));
+        let by_profile = profile
+            .map(|profile| Reservation::Profile { id: profile.id.clone(), users: users.clone() });
+        Ok(reserving.chain(by_profile).collect())
     }
 
     /// The reservation that keeps the caller from registering by itself, if no other agent has the name. Such a caller
@@ -165,11 +179,17 @@ impl App {
         enrollment: Option<&Enrollment>,
         found: Option<&Agent>,
     ) -> Result<Option<Reservation>, AppError> {
-        let waits = found
-            .is_none_or(|agent| agent.adoption == Adoption::Pending && agent.identity == *identity);
-        let Some(enrollment) = enrollment.filter(|_| waits) else { return Ok(None) };
+        let Some(enrollment) = enrollment else { return Ok(None) };
+        // A token for labels alone takes no name from a pending agent in any case.
+        let waits = found.is_none_or(|agent| {
+            agent.adoption == Adoption::Pending
+                && (agent.identity == *identity || !enrollment.is_for_labels_alone())
+        });
+        if !waits {
+            return Ok(None);
+        }
         // A token without labels and without a runner is for every runner.
-        if enrollment.runner.is_none() && !enrollment.is_for_labels_alone() {
+        if enrollment.bound_to.is_none() && !enrollment.is_for_labels_alone() {
             return Ok(None);
         }
         let found = self.reservations(caller).await?;

@@ -287,7 +287,7 @@ fn name_reserved(caller: &AgentCaller, by: &Reservation, requests: AgentRequests
                 .to_owned()
         }
     };
-    format!("{by} reserves the name `{id}`, and the token is for labels alone: {ways}")
+    format!("{by} reserves the name `{id}`, and this agent may not serve it: {ways}")
 }
 
 fn pending(body: &OpenSession) -> SessionOpened {

@@ -287,6 +287,22 @@ async fn a_token_of_one_runner_takes_no_name_that_another_runner_reserves() {
     let its_own = token(&api, json!({ "runner_id": "other" })).await;
     assert_eq!(opens(&api, &its_own, "vienna", "a").await.0, 201);
     assert_eq!(opens(&api, &secret, "graz", "a").await.0, 201, "another name is free");
+
+    // An agent that waits keeps its place, and the name of a profile is for the runners that use profiles.
+    let waits = Key::new();
+    let configuration = json!({ "type": "docker-agent", "agents": { "ids": ["vienna", "linz"] } });
+    api.patch("/runners/other", json!({ "runner_configuration": configuration })).await;
+    let profile = json!({ "id": "eu", "agents": { "ids": ["bonn"] }, "job": {} });
+    api.make("/runner-profiles", profile).await;
+    api.clock.advance(Duration::from_secs(6));
+    let mut body = opening("a");
+    body["public_key"] = json!(waits.pem());
+    let asks = say(&api, &waits.token(&api, "linz"), "linz/sessions", body).await;
+    assert_eq!(asks.0, 202, "{}", asks.1);
+    for name in ["linz", "bonn"] {
+        assert_eq!(opens(&api, &secret, name, "a").await.0, 202, "{name}");
+    }
+    assert_eq!(view(&api, "linz").await["fingerprint"], waits.fingerprint());
 }
 
 #[tokio::test]
