@@ -52,6 +52,9 @@ impl Launcher {
         self.salvage_late(due, &mut other, number, &resolved).await?;
         other.version += 1;
         Ok(match self.table.save_deployment(due.org, &other, Wake::None).await? {
+            Saved::Yes if other.to_salvage().is_some() => {
+                Some("its job is gone, and what it left cannot be read yet".to_owned())
+            }
             Saved::Yes => None,
             Saved::Lost => Some("its deployment was changed at the same time".to_owned()),
         })

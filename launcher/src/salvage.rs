@@ -5,7 +5,7 @@ use crate::orphaned_resources::{OrphanedResource, Remains, remains};
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{DispatchError, Dispatcher, JobRef, TailStream};
 use canyon_domain::attempt::Salvage;
-use canyon_domain::deployment::Deployment;
+use canyon_domain::deployment::{Deployment, Mode};
 use canyon_domain::failure::Phase;
 use canyon_domain::lifecycle::LEASE;
 use canyon_store::StoreError;
@@ -60,7 +60,9 @@ impl Launcher {
         };
         let is_late = attempt.ended.is_some();
         let gone_at = attempt.job_gone_at.unwrap_or_else(|| self.clock.now());
-        let was_reporting = gone_at < claim.heartbeat_at + LEASE;
+        // If Canyon ended the attempt itself, its runner had been silent.
+        let has_ended_first = attempt.ended.as_ref().is_some_and(|ended| ended.at < gone_at);
+        let was_reporting = !has_ended_first && gone_at < claim.heartbeat_at + LEASE;
         let job = JobRef { deployment: due.id, attempt: number, handle: attempt.handle.clone() };
         let (log_from, events_from) = claim.streams_from;
         let mut evidence = Evidence::Read;
@@ -73,14 +75,14 @@ impl Launcher {
             let is_late = is_late && evidence != Evidence::Unreadable;
             self.keep_remains(due, deployment, number, is_late, remains(&events, due.id, reported))
                 .await?;
-            deployment.set_salvage(
-                number,
-                match evidence {
-                    Evidence::Unreadable => Salvage::Pending,
-                    Evidence::Nothing if !was_reporting => Salvage::Impossible,
-                    Evidence::Nothing | Evidence::Read => Salvage::Done,
-                },
-            );
+            let salvage = match evidence {
+                // A destroy run creates nothing that could be in no state.
+                _ if deployment.mode == Mode::Destroy => Salvage::Done,
+                Evidence::Unreadable => Salvage::Pending,
+                Evidence::Nothing if !was_reporting => Salvage::Impossible,
+                Evidence::Nothing | Evidence::Read => Salvage::Done,
+            };
+            deployment.set_salvage(number, salvage, self.clock.now());
         }
         match timeout(LOG_TIMEOUT, self.ship_log(due, &job, dispatcher, log_from)).await {
             Ok(shipped) => shipped?,

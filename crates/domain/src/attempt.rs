@@ -74,6 +74,9 @@ pub struct Attempt {
     /// Whether Canyon has read what its job left, if it ended without a result after it had begun to apply.
     #[serde(default, skip_serializing_if = "Salvage::is_done")]
     pub salvage: Salvage,
+    /// When Canyon read what its job left, if that was after its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub salvaged_at: Option<Timestamp>,
     /// When its job was proved gone by the platform. The attempt's end alone proves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_gone_at: Option<Timestamp>,

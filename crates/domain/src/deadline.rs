@@ -5,7 +5,7 @@
 
 pub use crate::attempt::MAX_SILENCE;
 use crate::attempt::{Attempt, Claim, Outcome, Salvage, Stop, StopReason};
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, Mode};
 use crate::failure::{Failure, FailureClass, Phase, shortened};
 use crate::hold::Hold;
 use crate::lifecycle::{self, LEASE, START_AGAIN, end, outcome_of_stop};
@@ -182,8 +182,10 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
         ),
     };
     if let Some(outcome) = outcome {
+        let creates = deployment.mode != Mode::Destroy;
         if let Some(attempt) = deployment.attempts.last_mut() {
-            if !is_gone && attempt.phase >= Phase::Apply {
+            // A destroy run creates nothing that could be in no state.
+            if !is_gone && attempt.phase >= Phase::Apply && creates {
                 attempt.salvage = Salvage::Pending;
             }
             attempt.suspected = false;

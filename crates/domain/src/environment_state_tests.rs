@@ -383,9 +383,9 @@ fn a_run_in_another_storage_is_in_doubt_itself_unless_it_is_known_to_have_create
     assert_eq!(settled(&changing(true), &accepting).doubt, UNFINISHED);
     let mut moving = deployment("failed", "apply", &json!({}));
     assert_eq!(settled(&changing(false), &moving).doubt, earlier, "killed before it looked");
-    moving.set_salvage(1, Salvage::Pending);
+    moving.set_salvage(1, Salvage::Pending, Timestamp::UNIX_EPOCH);
     assert_eq!(settled(&changing(false), &moving).doubt, UNFINISHED, "what it left is unread");
-    moving.set_salvage(1, Salvage::Done);
+    moving.set_salvage(1, Salvage::Done, Timestamp::UNIX_EPOCH);
     moving.kept.orphans = 1;
     assert_eq!(settled(&changing(false), &moving).doubt, UNFINISHED);
 }

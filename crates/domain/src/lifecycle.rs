@@ -117,6 +117,7 @@ pub fn launch(
         stop: None,
         ended: None,
         salvage: Salvage::Done,
+        salvaged_at: None,
         job_gone_at: None,
         places: Vec::new(),
         lock: None,

@@ -392,7 +392,7 @@ fn a_hint_that_the_job_is_gone_triggers_one_check() {
     observed(&mut deployment, Observation::Gone(None), at(5));
     assert!(deployment.open_attempt().is_none());
     assert!(!suspect(&mut deployment, 1, at(6)), "a late hint about an ended attempt");
-    deployment.set_salvage(1, Salvage::Pending);
+    deployment.set_salvage(1, Salvage::Pending, at(6));
     let due = deployment.due_at;
     assert!(suspect(&mut deployment, 1, at(6)), "Canyon must still read what its job left");
     assert!(!suspect(&mut deployment, 1, at(7)) && deployment.due_at == due);

@@ -49,7 +49,7 @@ impl StateLock {
 pub enum Verdict {
     /// Break it: its owner is proved dead.
     Break(Proof),
-    /// Wait: an attempt of Canyon may own it, and its job is not proved dead yet.
+    /// Wait: an attempt of Canyon may own it, and its job is not proved dead yet, or Canyon must still read what it left.
     Wait(Holder),
     /// Keep it: Canyon may not break it.
     Keep(Reason),
@@ -79,8 +79,6 @@ pub enum Reason {
     Stranger,
     /// A live process of that host that belongs to no job may own it.
     Neighbour(u32),
-    /// Canyon cannot read yet what the owner left.
-    Unread(DeploymentId),
     /// The owner could not write its state, and Canyon has read that after the asker had compared the state: it must
     /// compare again.
     Unwritten(DeploymentId),
@@ -94,15 +92,10 @@ impl fmt::Display for Reason {
                 f.write_str("no earlier attempt in this environment ran on that host at that time")
             }
             Self::Neighbour(pid) => write!(f, "process {pid} of that host may hold it"),
-            Self::Unread(deployment) => write!(
-                f,
-                "its holder is dead, and what the deployment {deployment} left cannot be read at the moment: deploy again \
-                 later, or have an administrator deploy once with --accept-state"
-            ),
             Self::Unwritten(deployment) => write!(
                 f,
-                "its holder is dead, and the deployment {deployment} could not write its state: deploy again, and \
-                 Canyon says what is to be done"
+                "its holder is dead, and the deployment {deployment} could not write its state. Do not free the lock by \
+                 hand, but deploy again: Canyon then says what is to be done"
             ),
         }
     }
@@ -139,14 +132,14 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
         return Verdict::Wait(holder(alive));
     }
     let unread = suspects.iter().find(|(.., attempt)| attempt.salvage == Salvage::Pending);
-    if let Some((_, deployment, _)) = unread.filter(|_| !asker.accept_state) {
-        return Verdict::Keep(Reason::Unread(*deployment));
+    if let Some(unread) = unread.filter(|_| !asker.accept_state) {
+        return Verdict::Wait(holder(unread));
     }
     // The asker has compared the state since its claim.
     let own = asker.attempts.iter().find(|attempt| attempt.number == number);
     let compared_at = own.and_then(|attempt| attempt.claim.as_ref()).map(|claim| claim.at);
     let unwritten = suspects.iter().find(|(.., attempt)| {
-        attempt.unwritten.is_some() && gone_at(attempt).is_some_and(|at| compared_at <= Some(at))
+        attempt.unwritten.is_some() && compared_at <= gone_at(attempt).max(attempt.salvaged_at)
     });
     if let Some((_, deployment, _)) = unwritten {
         return Verdict::Keep(Reason::Unwritten(*deployment));

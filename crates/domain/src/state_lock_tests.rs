@@ -291,14 +291,20 @@ fn a_lock_is_kept_if_its_owner_proves_to_have_left_an_unwritten_state_after_the_
 }
 
 #[test]
-fn a_lock_is_kept_while_what_its_dead_owner_left_is_unread_unless_an_administrator_accepts_the_state()
- {
+fn a_lock_whose_dead_owners_remains_are_unread_is_waited_for_unless_the_state_is_accepted() {
     let (mut dead, lock) = (ended(), lock("root@pod-1", 150));
     lifecycle::job_gone(&mut dead, 1, at(230));
-    dead.set_salvage(1, Salvage::Pending);
-    let decision = |asker: &Deployment| judge(&lock, asker, 1, std::slice::from_ref(&dead));
+    dead.set_salvage(1, Salvage::Pending, at(230));
+    let decision =
+        |asker: &Deployment, dead: &Deployment| judge(&lock, asker, 1, std::slice::from_ref(dead));
     let mut asker = asker();
-    assert_eq!(decision(&asker), Verdict::Keep(Reason::Unread(dead.id)));
+    assert_eq!(decision(&asker, &dead), Verdict::Wait(HOLDER));
     asker.accept_state = true;
-    assert!(matches!(decision(&asker), Verdict::Break(_)));
+    assert!(matches!(decision(&asker, &dead), Verdict::Break(_)));
+    asker.accept_state = false;
+    dead.set_salvage(1, Salvage::Impossible, at(1_100));
+    assert!(matches!(decision(&asker, &dead), Verdict::Break(_)));
+    // It was read after the asker had compared the state.
+    dead.could_not_write_state(1, None);
+    assert_eq!(decision(&asker, &dead), Verdict::Keep(Reason::Unwritten(dead.id)));
 }

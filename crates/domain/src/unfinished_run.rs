@@ -10,6 +10,7 @@ use crate::attempt::{Attempt, Salvage};
 use crate::deployment::Deployment;
 use crate::ids::DeploymentId;
 use crate::state_facts::StateFacts;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// A run of the environment that ended without a result, and since which no run has reported the state.
@@ -58,10 +59,12 @@ impl Deployment {
 
     /// Records how far Canyon is with reading what the job of attempt `number` left. A later hint that the job is
     /// gone counts again.
-    pub fn set_salvage(&mut self, number: u32, salvage: Salvage) {
+    pub fn set_salvage(&mut self, number: u32, salvage: Salvage, now: Timestamp) {
         let mut attempts = self.attempts.iter_mut();
         if let Some(attempt) = attempts.find(|attempt| attempt.number == number) {
             attempt.salvage = salvage;
+            attempt.salvaged_at =
+                (attempt.ended.is_some() && salvage != Salvage::Pending).then_some(now);
             attempt.suspected = false;
         }
     }

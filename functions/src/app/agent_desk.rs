@@ -6,7 +6,7 @@ use canyon_api::agent::JobKey;
 use canyon_domain::agent::{Adoption, Agent};
 use canyon_domain::agent_job::Wish;
 use canyon_domain::ids::{AgentId, OrgId, OrgUuid, RunnerId, RunnerUuid};
-use canyon_domain::runner::agents::{AgentSettings, AgentTarget};
+use canyon_domain::runner::agents::{AgentSettings, AgentTarget, ProfileName};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::StoreError;
@@ -36,8 +36,8 @@ pub(crate) struct ServedRunner {
     pub(crate) kind: RunnerType,
     /// Which agents may launch its jobs; `None` for agents that name this runner themselves.
     pub(crate) target: Option<AgentTarget>,
-    /// Whether it names a profile. A profile may select agents for each job, so each job's own target decides.
-    pub(crate) has_profile: bool,
+    /// The profile that it names. A profile may select agents for each job, so each job's own target decides.
+    pub(crate) profile: Option<ProfileName>,
     /// The public key whose holder is adopted at once as an agent of this runner.
     pub(crate) key: Option<AgentKey>,
     /// Canyon itself launches its jobs, except those for which a deployment chooses an agent.
@@ -55,9 +55,9 @@ impl ServedRunner {
         let is_direct = settings.is_none();
         let AgentSettings { key, agents: target, profile } = settings.unwrap_or_default();
         let key = key.as_deref().and_then(|key| AgentKey::from_pem(key).ok());
-        let (id, uuid, has_profile) = (record.id.clone(), record.uuid, profile.is_some());
+        let (id, uuid) = (record.id.clone(), record.uuid);
         let kind = definition.runner_type();
-        Some(Self { id, uuid, kind, target, has_profile, key, is_direct })
+        Some(Self { id, uuid, kind, target, profile, key, is_direct })
     }
 }
 
@@ -189,7 +189,8 @@ impl App {
                 return agent.reserved && agent.may_serve_alone(&runner.id, runner.target.as_ref());
             }
             let its_own = agent.runner.as_ref().is_none_or(|own| *own == runner.id);
-            let by_profile = runner.has_profile && its_own && agent.adoption == Adoption::Adopted;
+            let by_profile =
+                runner.profile.is_some() && its_own && agent.adoption == Adoption::Adopted;
             by_profile || agent.may_serve(&runner.id, runner.target.as_ref())
         };
         Ok(found.iter().filter(may).cloned().collect())

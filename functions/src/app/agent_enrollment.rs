@@ -24,7 +24,7 @@ pub(super) enum Reservation {
     /// A runner profile has the name among its agents' ids.
     Profile {
         id: RunnerProfileId,
-        /// The runners that use a profile; which one depends on the deployment.
+        /// The runners that may use the profile.
         users: Vec<RunnerId>,
     },
 }
@@ -159,14 +159,20 @@ impl App {
             polls || names(&runner.target)
         };
         let runners = self.served_runners(caller.org, None).await?;
-        let users = runners.iter().filter(|runner| runner.has_profile);
-        let users: Vec<_> = users.map(|runner| runner.id.clone()).collect();
+        let users = |id: &RunnerProfileId| {
+            let may_use = |runner: &&ServedRunner| {
+                runner.profile.as_ref().is_some_and(|profile| profile.may_be(id))
+            };
+            runners.iter().filter(may_use).map(|runner| runner.id.clone()).collect()
+        };
         let reserving = runners.iter().filter(is_reserved_by);
         let reserving = reserving.map(|runner| Reservation::Runner(runner.id.clone()));
         let profiles = self.agents_of_profiles(caller.org).await?;
-        let profile = profiles.iter().find(|profile| names(&profile.agents));
-        let by_profile = profile
-            .map(|profile| Reservation::Profile { id: profile.id.clone(), users: users.clone() });
+        let by_profile = profiles.iter().filter(|profile| names(&profile.agents));
+        let by_profile = by_profile.map(|profile| Reservation::Profile {
+            id: profile.id.clone(),
+            users: users(&profile.id),
+        });
         Ok(reserving.chain(by_profile).collect())
     }
 

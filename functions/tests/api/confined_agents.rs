@@ -303,6 +303,11 @@ async fn a_token_of_one_runner_takes_no_name_that_another_runner_reserves() {
         assert_eq!(opens(&api, &secret, name, "a").await.0, 202, "{name}");
     }
     assert_eq!(view(&api, "linz").await["fingerprint"], waits.fingerprint());
+    for (profile, status) in [("staging", 202), ("${environment.type}", 201)] {
+        configure(&api, json!({ "type": "docker-agent", "profile": profile })).await;
+        api.clock.advance(Duration::from_secs(6));
+        assert_eq!(opens(&api, &secret, "bonn", "a").await.0, status, "{profile}");
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! from the deployment: `${environment.type}-${var.region}`.
 
 use crate::ids::MAX_PROFILE_LENGTH;
-use crate::ids::{EnvId, EnvTypeId, ProjectId};
+use crate::ids::{EnvId, EnvTypeId, ProjectId, RunnerProfileId};
 use crate::inputs::Inputs;
 use crate::json::Json;
 use serde::{Serialize, Serializer};
@@ -94,6 +94,22 @@ pub enum InterpolationError {
 }
 
 impl ProfileName {
+    /// Whether a deployment may have this profile: the text before the first reference and after the last one fits.
+    pub fn may_be(&self, profile: &RunnerProfileId) -> bool {
+        let text_of = |part: Option<&Part>| match part {
+            Some(Part::Text(text)) => text.clone(),
+            _ => String::new(),
+        };
+        if self.parts.iter().all(|part| matches!(part, Part::Text(_))) {
+            return self.given == profile.as_str();
+        }
+        let (begin, end) = (text_of(self.parts.first()), text_of(self.parts.last()));
+        let profile = profile.as_str();
+        profile.len() >= begin.len() + end.len()
+            && profile.starts_with(&begin)
+            && profile.ends_with(&end)
+    }
+
     /// As it was given.
     pub fn as_str(&self) -> &str {
         &self.given
@@ -231,6 +247,23 @@ mod tests {
             project: "payments/api".parse().unwrap(),
             environment: "eu-1".parse().unwrap(),
             env_type: "production".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_name_may_be_each_profile_that_its_text_around_the_references_allows() {
+        for (name, profile, may_be) in [
+            ("staging", "staging", true),
+            ("staging", "production", false),
+            ("${environment.type}", "production", true),
+            ("eu-${environment.type}", "eu-production", true),
+            ("eu-${environment.type}", "us-production", false),
+            ("${project.id}-${var.region}-x", "api-eu-x", true),
+            ("${project.id}-${var.region}-x", "api-eu-y", false),
+            ("ab${var.region}bc", "abc", false),
+        ] {
+            let name: ProfileName = name.parse().unwrap();
+            assert_eq!(name.may_be(&profile.parse().unwrap()), may_be, "{name:?} {profile}");
         }
     }
 
