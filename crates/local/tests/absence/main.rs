@@ -10,7 +10,10 @@ mod agent;
 mod world;
 
 use agent::{Agent, Runner};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use std::time::Duration;
 use world::World;
 
 const MINUTE: i64 = 60;
@@ -32,6 +35,27 @@ async fn clears(world: &World, agent: &Agent, job: &Value) {
     agent.report(world, json!({ "job": job, "done": "forget" })).await;
     let work = agent.poll(world).await;
     assert!(!wishes(&work).iter().any(|(of, _)| *of == job), "{work}");
+}
+
+/// The agent answers requests for the output of a job, which had begun to create a resource, and removes the job when
+/// Canyon wants that.
+async fn gives_output(world: &World, agent: &Agent, job: &Value) {
+    let hook = json!({ "resource": { "addr": "terraform_data.a" }, "action": "create" });
+    let events = STANDARD.encode(json!({ "type": "apply_start", "hook": hook }).to_string());
+    for _ in 0..1_000 {
+        let work = agent.poll(world).await;
+        for tail in work["tails"].as_array().into_iter().flatten() {
+            let is_begin = tail["stream"] == "events" && tail["offset"] == 0;
+            let bytes = if is_begin { events.as_str() } else { "" };
+            let answer = json!({ "id": tail["id"], "bytes": bytes });
+            agent.report(world, json!({ "job": job, "tail": answer })).await;
+        }
+        if wishes(&work).contains(&(job, "forget")) {
+            return agent.report(world, json!({ "job": job, "done": "forget" })).await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("Canyon does not read what the job left");
 }
 
 #[tokio::test]
@@ -113,13 +137,17 @@ async fn a_job_that_is_cut_off_with_its_agent_ends_at_its_deadline_and_is_not_re
     assert_eq!(world.deployment(&id).await, ended, "an end never changes, and no attempt follows");
     assert_eq!(attempts(&ended), 1);
 
-    // Both are back. Canyon refuses the runner's late result, and the agent removes the job.
+    // Both are back. Canyon refuses the runner's late result. The agent ends the job, and keeps what it left.
     assert!(runner.report_success(&world).await >= 400);
     agent.report(&world, json!({ "job": job, "observation": { "state": "alive" } })).await;
-    clears(&world, &agent, &job).await;
+    let work = agent.poll(&world).await;
+    assert!(wishes(&work).contains(&(&job, "kill")), "{work}");
+    agent.sees_the_end(&world, &job).await;
+    assert!(!agent.poll(&world).await.to_string().contains("forget"), "Canyon has not read it");
     assert_eq!(world.deployment(&id).await, ended);
-    // The environment is free for the next one.
-    let next = world.deploy("one").await;
+    // The environment is free for the next one. Its launch first reads what the job left.
+    let (next, ()) = tokio::join!(world.deploy("one"), gives_output(&world, &agent, &job));
+    assert_eq!(world.deployment(&id).await["num_tf_resources_orphaned"], 1);
     let job = agent.offer(&world).await;
     Runner::claim(&world, &agent.take(&world, &job).await).await.succeeds(&world).await;
     assert_eq!(world.deployment(&next).await["status"], "succeeded");
