@@ -147,7 +147,8 @@ async fn a_job_that_is_cut_off_with_its_agent_ends_at_its_deadline_and_is_not_re
     assert_eq!(world.deployment(&id).await, ended);
     // The environment is free for the next one. Its launch first reads what the job left.
     let (next, ()) = tokio::join!(world.deploy("one"), gives_output(&world, &agent, &job));
-    assert_eq!(world.deployment(&id).await["num_tf_resources_orphaned"], 1);
+    let read = world.deployment(&id).await;
+    assert_eq!(read["metrics"]["num_tf_resources_orphaned"], 1, "{read}");
     let job = agent.offer(&world).await;
     Runner::claim(&world, &agent.take(&world, &job).await).await.succeeds(&world).await;
     assert_eq!(world.deployment(&next).await["status"], "succeeded");
