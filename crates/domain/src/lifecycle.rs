@@ -315,8 +315,7 @@ pub fn end(
     Ok(())
 }
 
-/// The platform hints that the job of attempt `number` is gone. It is no proof: the launcher checks at once.
-/// Returns whether the deployment must be written: the hint is new, and the launcher still needs the job.
+/// The platform hints that a job is gone, which is no proof. Returns whether the launcher must check that.
 pub fn suspect(deployment: &mut Deployment, number: u32, now: Timestamp) -> bool {
     let awaited = |attempt: &&mut Attempt| attempt.number == number && attempt.needs_its_job();
     let Some(attempt) = deployment.attempts.iter_mut().find(awaited) else { return false };
