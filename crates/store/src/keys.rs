@@ -347,6 +347,13 @@ pub fn idempotency(of: OrgUuid, by: &CallerId, key: &str) -> Key {
     Key::new(format!("{}#idem#{}", org(of), URL_SAFE_NO_PAD.encode(digest)), "I")
 }
 
+/// A nonce that a caller has used.
+pub fn nonce(of: OrgUuid, by: &CallerId, nonce: &str) -> Key {
+    use sha2::Digest as _;
+    let digest = sha2::Sha256::digest(format!("{by}#{nonce}"));
+    Key::new(format!("{}#nonce#{}", org(of), URL_SAFE_NO_PAD.encode(digest)), "N")
+}
+
 /// An audit record.
 pub fn audit(of: OrgUuid, at: Timestamp, id: Uuid) -> Key {
     Key::new(audit_month(of, at), id.to_string())

@@ -51,6 +51,7 @@ fn two_organizations_share_no_key() {
             deployments(of),
             deployments_of_environment(of, EnvUuid(Uuid::nil())),
             idempotency(of, &PrincipalId(Uuid::nil()).into(), "k").pk,
+            nonce(of, &PrincipalId(Uuid::nil()).into(), "k").pk,
             audit_month(of, Timestamp::UNIX_EPOCH),
         ]
     };

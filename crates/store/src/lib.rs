@@ -29,6 +29,7 @@ mod items;
 pub mod keys;
 pub mod meter;
 mod named;
+pub mod nonces;
 pub mod organizations;
 pub mod outcome;
 pub mod pace;

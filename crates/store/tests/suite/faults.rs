@@ -4,14 +4,23 @@
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region, retry::RetryConfig};
 use aws_sdk_dynamodb::{Client, Config};
 use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
+    SharedHttpConnector,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
+use canyon_domain::ids::{OrgUuid, PrincipalId};
+use canyon_domain::principal::CallerId;
+use canyon_store::embedded::Embedded;
+use canyon_store::nonces::Nonce;
 use canyon_store::{StoreError, Table};
+use jiff::Timestamp;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use uuid::Uuid;
 
 use crate::items::{create, item};
 
@@ -136,4 +145,56 @@ async fn retries_end_and_the_error_states_whether_it_is_retryable() {
         assert_eq!(error.is_retryable(), retryable, "{message}");
         assert_eq!(scripted.requests.lock().unwrap().len(), sends, "{message}");
     }
+}
+
+/// A table whose first answer is lost after the request was carried out.
+#[derive(Clone, Debug)]
+struct LosingOne<T> {
+    inner: T,
+    has_lost: Arc<AtomicBool>,
+}
+
+impl HttpClient for LosingOne<SharedHttpClient> {
+    fn http_connector(
+        &self,
+        settings: &HttpConnectorSettings,
+        components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        let inner = self.inner.http_connector(settings, components);
+        SharedHttpConnector::new(LosingOne { inner, has_lost: Arc::clone(&self.has_lost) })
+    }
+}
+
+impl HttpConnector for LosingOne<SharedHttpConnector> {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let answer = self.inner.call(request);
+        let is_lost = !self.has_lost.swap(true, Ordering::SeqCst);
+        HttpConnectorFuture::new(async move {
+            let answer = answer.await?;
+            if is_lost { Err(ConnectorError::io("connection reset".into())) } else { Ok(answer) }
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_nonce_is_new_although_the_answer_to_its_write_was_lost_and_the_sdk_wrote_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = Embedded::open(&folder.path().join("table"), Arc::new(|| {})).unwrap();
+    let client = embedded.client();
+    Table::new(client.clone(), "canyon").ensure().await.unwrap();
+    let has_lost = Arc::new(AtomicBool::new(false));
+    let inner = client.config().http_client().unwrap();
+    let losing = LosingOne { inner, has_lost: Arc::clone(&has_lost) };
+    let config = client
+        .config()
+        .to_builder()
+        .retry_config(RetryConfig::standard().with_initial_backoff(Duration::from_millis(1)))
+        .http_client(losing)
+        .build();
+    let table = Table::new(Client::from_conf(config), "canyon");
+    let (org, caller) = (OrgUuid(Uuid::now_v7()), CallerId::from(PrincipalId(Uuid::now_v7())));
+    let used = async || table.use_nonce(org, &caller, "n", Timestamp::UNIX_EPOCH).await.unwrap();
+    assert_eq!(used().await, Nonce::New);
+    assert!(has_lost.load(Ordering::SeqCst));
+    assert_eq!(used().await, Nonce::Used, "a request with the same nonce");
 }

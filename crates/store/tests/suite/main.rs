@@ -34,6 +34,7 @@ mod isolation;
 mod item_sizes;
 mod items;
 mod metering;
+mod nonces;
 mod organizations;
 mod pace;
 mod pages;
