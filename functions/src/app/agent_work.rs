@@ -91,6 +91,10 @@ impl App {
                 let (mut work, notifications) = self.find_work(caller.org, &agent).await?;
                 let now = Instant::now();
                 if !notifications.is_empty() || now >= end {
+                    if idle && !work.tails.is_empty() {
+                        // The launcher reads output piece by piece, and asks for the next one at each answer.
+                        self.record_request(caller.org, &agent).await?;
+                    }
                     if notifications.is_empty() {
                         work.pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
                     }
@@ -312,13 +316,14 @@ impl App {
             }
         }
         if had_turn {
-            self.record_offer(org, agent).await?;
+            self.record_request(org, agent).await?;
         }
         Ok(())
     }
 
-    /// Records when the agent last received an offer. If the agent was changed concurrently, the write is skipped.
-    async fn record_offer(&self, org: OrgUuid, agent: &Agent) -> Result<(), AppError> {
+    /// Records that Canyon asked something of the agent now, so that it does not count as idle. If the agent was changed
+    /// concurrently, the write is skipped.
+    async fn record_request(&self, org: OrgUuid, agent: &Agent) -> Result<(), AppError> {
         let mut agent = agent.clone();
         if let Some(session) = &mut agent.session {
             session.offered_at = Some(self.now());

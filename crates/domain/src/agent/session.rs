@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Without a request for this long, an agent counts as gone: three of its requests may be lost.
 pub const LEASE: Duration = Duration::from_mins(1);
 
-/// How long after its last offer an agent does not count as idle yet: work comes in bursts.
-const IDLE_AFTER_OFFER: Duration = Duration::from_mins(2);
+/// How long after Canyon last asked something of it an agent does not count as idle yet: work comes in bursts.
+const IDLE_AFTER_REQUEST: Duration = Duration::from_mins(2);
 
 /// How many earlier processes a session remembers, to recognize their late requests. Each write of the agent
 /// contains them, so the number is small.
@@ -56,7 +56,7 @@ pub struct Session {
     /// It finishes its jobs and takes no further ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub draining: bool,
-    /// When it was last offered work; orders the offers.
+    /// When it was last offered work, or was asked for output while it was idle; orders the offers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_at: Option<Timestamp>,
     /// Its last error, as the agent reported it.
@@ -239,9 +239,9 @@ impl Session {
         self.closed_at.is_none() && now < self.last_seen + LEASE
     }
 
-    /// Whether it runs nothing, and had no offer recently.
+    /// Whether it runs nothing, and was neither offered work nor asked for output recently.
     pub fn is_idle(&self, now: Timestamp) -> bool {
-        self.running == 0 && self.offered_at.is_none_or(|at| now >= at + IDLE_AFTER_OFFER)
+        self.running == 0 && self.offered_at.is_none_or(|at| now >= at + IDLE_AFTER_REQUEST)
     }
 }
 
