@@ -245,7 +245,7 @@ impl EnvironmentState {
             });
         let is_unwritten = self.unwritten.as_ref().is_some_and(|state| state.by == deployment.id);
         match (self.doubt, report) {
-            // Such a run announces its apply before it looks for the state. If Canyon has read that it created nothing,
+            // A run that moves the state announces its apply before its plan. If Canyon has read that it created nothing,
             // the earlier run stays in doubt.
             (Some(Doubt::Unfinished(earlier)), None)
                 if has_to_move

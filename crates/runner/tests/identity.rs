@@ -9,6 +9,7 @@
 #[allow(dead_code, reason = "each test program uses its part")]
 mod server;
 
+use canyon_api::attempt::ResultStatus;
 use canyon_domain::failure::{FailureClass, Phase};
 use serde_json::{Value, json};
 use server::{CODE, Home, Server, TOKEN, code};
@@ -222,4 +223,34 @@ fn a_run_that_announced_its_apply_and_did_not_begin_it_reports_so() {
     let good = world.server(ONE, &json!({}));
     assert_eq!(code(world.home.start(&good)), 0, "{}", good.plane().log());
     assert!(!good.plane().result().untouched);
+}
+
+#[test]
+fn a_run_that_is_to_move_the_state_announces_its_apply_only_after_it_has_judged_the_former_one() {
+    let world = World::new();
+    let old = world.home.folder.path().join("old.tfstate");
+    let run = |unfinished: Value| {
+        let backend = json!({"terraform": {"backend": {"local": {"path": old}}}});
+        let state = json!({
+            "place": "/states/new", "uncertain": true, "unfinished": unfinished,
+            "move_from": {"place": "/states/old", "backend": backend},
+        });
+        let server = world.server(ONE, &json!({ "state": state }));
+        code(world.home.start(&server));
+        server
+    };
+    // What an earlier run has left is unread, so this one must not go on without a state.
+    let unread = json!({"by": "0192aaaa-bbbb-7ccc-8ddd-eeeeffff9999", "unsalvaged": true});
+    let refused = run(unread);
+    let plane = refused.plane();
+    let message = &plane.result().failure.as_ref().unwrap().message;
+    assert!(message.contains("no state was written"), "{message}");
+    assert!(!plane.phases.contains(&Phase::Apply), "{:?}", plane.phases);
+    assert!(plane.tokens.iter().all(|(_, phase, _)| phase == "plan"), "{:?}", plane.tokens);
+
+    let moved = run(Value::Null);
+    let plane = moved.plane();
+    assert_eq!(plane.result().status, ResultStatus::Success, "{}", plane.log());
+    assert!(plane.result().state.as_ref().unwrap().moved && old.exists());
+    assert!(plane.tokens.iter().any(|(_, phase, _)| phase == "apply"), "{:?}", plane.tokens);
 }

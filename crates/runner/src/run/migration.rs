@@ -46,18 +46,20 @@ impl Run {
         let Some(former) = self.job.state.move_from.clone() else { return Ok(()) };
         let place = self.job.state.place.clone();
         self.transcript.log.step(&format!("moving the state from `{}` to `{place}`", former.place));
+        self.use_backend(tofu, api, &former.backend).await?;
+        let (bytes, found) = pull(tofu, &former.place).await?;
+        let to_move = self.to_move(&former, found)?;
         if self.job.identity.is_some() {
-            // The job may write to storages only in the apply phase.
+            // The job may write to storages only in the apply phase. A run that is refused must not announce one: if it
+            // were lost before it reports that, Canyon would have to doubt its resources instead of an earlier run's.
             self.applying = Applying::Announced;
             if !self.progress.ask_to_apply(false, &self.stop).await {
                 return Err(verdict::cancelled(Phase::Plan, false));
             }
             self.identify(tofu, TokenPhase::Apply).await?;
         }
-        self.use_backend(tofu, api, &former.backend).await?;
-        let (bytes, found) = pull(tofu, &former.place).await?;
         let backend = self.job.backend.clone();
-        match self.to_move(&former, found)? {
+        match to_move {
             ToMove::Nothing => {
                 self.use_backend(tofu, api, &backend).await?;
                 let (_, there) = pull(tofu, &place).await?;
