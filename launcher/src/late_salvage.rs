@@ -2,7 +2,6 @@
 //! the job's events.
 
 use crate::resolved_runner::ResolvedRunner;
-use crate::salvage::Evidence;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_domain::audit::AuditRecord;
@@ -10,47 +9,100 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::inventory::Environment;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
+use canyon_store::deployments::{EnvironmentChange, Move};
 use canyon_store::outcome::Saved;
 
-/// How often the environment is saved again after a lost race.
+/// How often the reading is saved again after a concurrent change of the environment.
 const MAX_TRIES: u32 = 20;
 
+/// What a call has established about the job of an ended attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum EndedJob {
+    /// It is not proved gone, for this reason.
+    MayLive(String),
+    /// It is gone, and what it left is still to be read.
+    Unread,
+    /// It is gone, and Canyon has read what it left, or knows that this is impossible.
+    Read,
+    /// Another call has changed the deployment since it was read: nothing is recorded.
+    Changed,
+}
+
 impl Launcher {
-    /// Reads what the job of attempt `number` left, if that is still to be done. The job must be proved gone.
-    ///
-    /// If the job could not write its state, the environment knows of that before the deployment does: so if this process
-    /// dies in between, another one repeats the call.
-    pub(crate) async fn salvage_late(
+    /// Tries to prove that the job of attempt `number` is gone, reads what it left if that is still to be done, and
+    /// records both. `deployment` is as it was read.
+    pub(crate) async fn prove_and_salvage(
         &self,
         due: Due,
-        deployment: &mut Deployment,
+        deployment: &Deployment,
         number: u32,
         resolved: &ResolvedRunner,
-    ) -> Result<Evidence, LaunchError> {
-        let pending = deployment.to_salvage().filter(|of| of.number == number);
-        let (Some(_), Ok(dispatcher)) = (pending, &resolved.dispatcher) else {
-            return Ok(Evidence::Read);
-        };
-        let evidence = self.salvage(due, deployment, number, dispatcher).await?;
-        let (project, env) = (&deployment.project, &deployment.env);
-        for _ in 0..MAX_TRIES {
-            let found = self.table.environment(due.org, project, env).await?;
-            let found = found.filter(|found| found.uuid == deployment.env_uuid);
-            let Some(mut environment) = found else { return Ok(evidence) };
-            if !environment.salvaged(deployment) {
-                return Ok(evidence);
+    ) -> Result<EndedJob, LaunchError> {
+        let mut found = deployment.clone();
+        if let Err(reason) = self.prove(&mut found, number, resolved).await {
+            return Ok(EndedJob::MayLive(reason));
+        }
+        let is_pending = |of: &Deployment| of.to_salvage().is_some_and(|at| at.number == number);
+        let was_pending = is_pending(&found);
+        if let (true, Ok(dispatcher)) = (was_pending, &resolved.dispatcher) {
+            self.salvage(due, &mut found, number, dispatcher).await?;
+        }
+        let is_unread = is_pending(&found);
+        if found != *deployment {
+            found.version += 1;
+            if self.save_salvaged(due, found, number, was_pending).await? == Saved::Lost {
+                return Ok(EndedJob::Changed);
             }
+        }
+        Ok(if is_unread { EndedJob::Unread } else { EndedJob::Read })
+    }
+
+    /// Saves the deployment, and in the same write what its environment learns of it. If two calls have read what the job
+    /// left, only the first is saved: the second one may have found nothing, because the job's remains were removed.
+    async fn save_salvaged(
+        &self,
+        due: Due,
+        mut deployment: Deployment,
+        number: u32,
+        was_pending: bool,
+    ) -> Result<Saved, LaunchError> {
+        for _ in 0..MAX_TRIES {
+            let (project, env) = (&deployment.project, &deployment.env);
+            let mut environment = match was_pending {
+                true => self.table.environment(due.org, project, env).await?,
+                false => None,
+            };
             let now = self.clock.now();
-            let record = AuditRecord::of_salvage(self.entropy.id(now), now, deployment);
-            if self.table.save_environment(due.org, &environment, &record).await? == Saved::Yes {
-                return Ok(evidence);
+            deployment.set_salvaged_at(number, now);
+            let learns = environment.as_mut().is_some_and(|found| {
+                found.uuid == deployment.env_uuid && found.salvaged(&deployment)
+            });
+            let record =
+                learns.then(|| AuditRecord::of_salvage(self.entropy.id(now), now, &deployment));
+            let environment = match &environment {
+                Some(environment) if learns => EnvironmentChange::Save(environment),
+                Some(_) | None => EnvironmentChange::Keep,
+            };
+            let step = Move {
+                deployment: &deployment,
+                environment,
+                next: None,
+                wake: Wake::None,
+                record: record.as_ref(),
+            };
+            if self.table.move_deployment(due.org, &step).await? == Saved::Yes {
+                return Ok(Saved::Yes);
+            }
+            let current = self.table.deployment(due.org, due.id).await?;
+            if current.is_none_or(|current| current.version + 1 != deployment.version) {
+                return Ok(Saved::Lost);
             }
         }
         Err(LaunchError::Contended(due.id))
     }
 
     /// Reads what an unfinished deployment left, before the next deployment `due` of its environment is launched.
-    /// Returns whether that succeeded: the environment may have changed.
+    /// Returns whether the environment may have changed by that.
     pub(crate) async fn salvage_unfinished(
         &self,
         due: Due,
@@ -60,26 +112,23 @@ impl Launcher {
             return Ok(false);
         };
         let due = Due { org: due.org, id };
-        let Some(mut unfinished) = self.table.deployment(due.org, id).await? else {
-            return Ok(false);
-        };
+        let Some(unfinished) = self.table.deployment(due.org, id).await? else { return Ok(false) };
         let Some(attempt) = unfinished.to_salvage() else { return Ok(false) };
         let (number, handle) = (attempt.number, attempt.handle.clone());
         let resolved = self.resolve_runner(due, &unfinished).await?;
-        if let Err(reason) = self.prove(&mut unfinished, number, &resolved).await {
-            tracing::warn!(deployment = %id, reason, "cannot read yet what its job left");
-            return Ok(false);
+        match self.prove_and_salvage(due, &unfinished, number, &resolved).await? {
+            EndedJob::MayLive(reason) => {
+                tracing::warn!(deployment = %id, reason, "cannot read yet what its job left");
+                return Ok(false);
+            }
+            EndedJob::Unread => return Ok(false),
+            EndedJob::Changed => {}
+            EndedJob::Read => {
+                if let Ok(dispatcher) = &resolved.dispatcher {
+                    dispatcher.forget(&JobRef { deployment: id, attempt: number, handle }).await;
+                }
+            }
         }
-        let evidence = self.salvage_late(due, &mut unfinished, number, &resolved).await?;
-        let is_salvaged = unfinished.to_salvage().is_none();
-        unfinished.version += 1;
-        let saved = self.table.save_deployment(due.org, &unfinished, Wake::None).await?;
-        if let Ok(dispatcher) = &resolved.dispatcher
-            && evidence != Evidence::Unreadable
-            && saved == Saved::Yes
-        {
-            dispatcher.forget(&JobRef { deployment: id, attempt: number, handle }).await;
-        }
-        Ok(is_salvaged)
+        Ok(true)
     }
 }

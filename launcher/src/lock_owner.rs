@@ -1,7 +1,7 @@
 //! Proves that the job of a state lock's owner is gone, so that the lock may be broken.
 
+use crate::late_salvage::EndedJob;
 use crate::resolved_runner::ResolvedRunner;
-use crate::salvage::Evidence;
 use crate::step_outcome::StepOutcome;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
@@ -10,9 +10,7 @@ use canyon_domain::deadline::Observation;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::lifecycle::{self, LEASE};
 use canyon_domain::state_lock::{self, Holder};
-use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
-use canyon_store::outcome::Saved;
 use std::time::Duration;
 
 /// How long after a job was proved gone the launcher asks once more for output that its platform did not return.
@@ -42,21 +40,17 @@ impl Launcher {
 
     /// Why the job of an attempt of another deployment is not proved gone; `None` if it is.
     async fn prove_other(&self, due: Due, number: u32) -> Result<Option<String>, LaunchError> {
-        let Some(mut other) = self.table.deployment(due.org, due.id).await? else {
+        let Some(other) = self.table.deployment(due.org, due.id).await? else {
             return Ok(Some("its deployment is no longer known".to_owned()));
         };
         let resolved = self.resolve_runner(due, &other).await?;
-        if let Err(reason) = self.prove(&mut other, number, &resolved).await {
-            return Ok(Some(reason));
-        }
-        self.salvage_late(due, &mut other, number, &resolved).await?;
-        other.version += 1;
-        Ok(match self.table.save_deployment(due.org, &other, Wake::None).await? {
-            Saved::Yes if other.to_salvage().is_some() => {
+        Ok(match self.prove_and_salvage(due, &other, number, &resolved).await? {
+            EndedJob::MayLive(reason) => Some(reason),
+            EndedJob::Unread => {
                 Some("its job is gone, and what it left cannot be read yet".to_owned())
             }
-            Saved::Yes => None,
-            Saved::Lost => Some("its deployment was changed at the same time".to_owned()),
+            EndedJob::Read => None,
+            EndedJob::Changed => Some("its deployment was changed at the same time".to_owned()),
         })
     }
 
@@ -87,20 +81,12 @@ impl Launcher {
         if is_unread && last.job_gone_at.is_some_and(|gone| now < gone + SALVAGE_PAUSE) {
             return Ok(false);
         }
-        let number = last.number;
-        let mut proved = deployment.clone();
-        if self.prove(&mut proved, number, resolved).await.is_err() {
-            return Ok(!is_unread);
-        }
-        let evidence = self.salvage_late(due, &mut proved, number, resolved).await?;
-        if proved != *deployment {
-            proved.version += 1;
-            // If the write loses a race, the winner calls this function as well.
-            if self.table.save_deployment(due.org, &proved, Wake::None).await? == Saved::Lost {
-                return Ok(false);
-            }
-        }
-        Ok(evidence != Evidence::Unreadable)
+        Ok(match self.prove_and_salvage(due, deployment, last.number, resolved).await? {
+            EndedJob::MayLive(_) => !is_unread,
+            // The call that has changed it calls this function as well.
+            EndedJob::Unread | EndedJob::Changed => false,
+            EndedJob::Read => true,
+        })
     }
 
     /// Asks the platform about the job of an ended attempt, and records that the job is gone.

@@ -5,6 +5,7 @@ use crate::reconcile::Why;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_domain::causes::Causes;
+use canyon_domain::ids::OrgUuid;
 use canyon_store::deployment_lists::Due;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashSet;
@@ -87,23 +88,29 @@ impl Sweeper {
     }
 
     /// Reconciles the deployment of a job that its platform reports as gone. Returns `false` if the
-    /// deployment has ended already, so that what its job left may be removed.
+    /// deployment has ended already and Canyon has read what its job left, so that it may be removed.
     ///
     /// # Errors
     ///
-    /// [`LaunchError::Store`] if the index cannot be read.
+    /// [`LaunchError::Store`] if the table cannot be read.
     pub async fn job_gone(
         &self,
+        org: OrgUuid,
         job: &JobRef,
         tasks: &mut JoinSet<()>,
     ) -> Result<bool, LaunchError> {
         // Every deployment that has not ended is in the index of due deployments, at some time.
         let active = self.launcher.table.due(Timestamp::MAX, i32::MAX).await?;
-        let due = active.into_iter().find(|due| due.id == job.deployment);
-        if let Some(due) = due {
+        if let Some(due) = active.into_iter().find(|due| due.id == job.deployment) {
             self.begin(due, Why::JobGone, tasks);
+            return Ok(true);
         }
-        Ok(due.is_some())
+        let ended = self.launcher.table.deployment(org, job.deployment).await?;
+        let is_unread = ended.is_some_and(|ended| ended.to_salvage().is_some());
+        if is_unread {
+            self.ended(Due { org, id: job.deployment }, tasks);
+        }
+        Ok(is_unread)
     }
 
     /// Cleans up after a deployment whose end the API has written, where no sweep would do it.

@@ -68,6 +68,14 @@ impl Deployment {
             attempt.suspected = false;
         }
     }
+
+    /// Records when Canyon writes what it has read late of attempt `number`: only after that does a claim know of it.
+    pub fn set_salvaged_at(&mut self, number: u32, now: Timestamp) {
+        let mut attempts = self.attempts.iter_mut();
+        if let Some(attempt) = attempts.find(|attempt| attempt.number == number) {
+            attempt.salvaged_at = attempt.salvaged_at.and(Some(now));
+        }
+    }
 }
 
 #[cfg(test)]

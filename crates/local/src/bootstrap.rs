@@ -18,16 +18,17 @@ use uuid::Uuid;
 const ORG: &str = "local";
 
 /// Ensures that the organization exists, and that the file at `path` has the settings to use it at `url`. A token that
-/// is in the file already and still valid is kept.
-pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<(), LocalError> {
+/// is in the file already and still valid is kept. Returns the organization.
+pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<OrgUuid, LocalError> {
     #[expect(clippy::expect_used, reason = "a constant; the test below parses it")]
     let id: OrgId = ORG.parse().expect("a valid organization id");
     let known = app.table.organization_named(&id).await?;
     let file = EnvironmentFile { url: url.to_owned(), org: id.to_string() };
-    if let (Some(_), Some(token)) = (&known, EnvironmentFile::read_token(path))
+    if let (Some(known), Some(token)) = (&known, EnvironmentFile::read_token(path))
         && is_good(app, &token).await?
     {
-        return file.write(path, &token);
+        file.write(path, &token)?;
+        return Ok(known.uuid);
     }
     let token = bearer::api_token(&*app.entropy);
     let now = app.now();
@@ -69,7 +70,8 @@ pub(crate) async fn organization(app: &App, url: &str, path: &Path) -> Result<()
         let audit = audit("token.create", format!("tokens/{}", record.principal.id));
         app.table.create_token(&record, &audit).await?;
     }
-    file.write(path, &token)
+    file.write(path, &token)?;
+    Ok(uuid)
 }
 
 async fn is_good(app: &App, token: &SecretString) -> Result<bool, LocalError> {

@@ -4,7 +4,7 @@ use crate::LocalError;
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
 use canyon_dispatch::{Dispatcher, JobRef, Platform};
 use canyon_domain::causes::Causes;
-use canyon_domain::ids::AgentId;
+use canyon_domain::ids::{AgentId, OrgUuid};
 use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
 use canyon_identity::federation::{Endpoints, Federation};
@@ -73,9 +73,10 @@ fn agents(
     agents::platforms(&app.table, &app.clock, Arc::new(hint), image, Some(here))
 }
 
-/// Launches and reconciles deployments until it is dropped.
+/// Launches and reconciles the deployments of the laptop's organization until it is dropped.
 pub(crate) async fn run(
     app: App,
+    org: OrgUuid,
     mut ends: mpsc::Receiver<Due>,
     embedded: Embedded,
     launch: LaunchSettings,
@@ -117,7 +118,7 @@ pub(crate) async fn run(
     let mut expiry = Instant::now();
     loop {
         let passed = tokio::select! {
-            Some(job) = deaths.recv() => job_gone(&sweeper, &local, &job, &mut tasks).await,
+            Some(job) = deaths.recv() => job_gone(&sweeper, &local, org, &job, &mut tasks).await,
             Some(ended) = ends.recv() => {
                 sweeper.ended(ended, &mut tasks);
                 Ok(())
@@ -159,10 +160,11 @@ pub(crate) async fn until_asked(
 async fn job_gone(
     sweeper: &Sweeper,
     local: &LocalDispatcher,
+    org: OrgUuid,
     job: &JobRef,
     tasks: &mut JoinSet<()>,
 ) -> Result<(), LaunchError> {
-    if !sweeper.job_gone(job, tasks).await? {
+    if !sweeper.job_gone(org, job, tasks).await? {
         local.forget(job).await;
     }
     Ok(())

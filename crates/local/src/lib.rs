@@ -172,7 +172,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         serves_local_runners: true,
     };
     let environment_file = data_dir.join("env");
-    bootstrap::organization(&app, &url, &environment_file).await?;
+    let org = bootstrap::organization(&app, &url, &environment_file).await?;
     let launch = launching::LaunchSettings {
         api_url: app.api_url.clone(),
         issuer: issuers.runners.clone(),
@@ -180,7 +180,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         runner_image: settings.runner_image,
         data_dir,
     };
-    let mut launching = tokio::spawn(launching::run(app.clone(), ends, embedded, launch));
+    let mut launching = tokio::spawn(launching::run(app.clone(), org, ends, embedded, launch));
     let router = canyon_functions::http::router(app, Some(issuers), &HttpSettings::default());
     // Registered before the address is printed, so that a signal that comes now is handled.
     let signals = end_signals();

@@ -235,7 +235,13 @@ impl AgentDispatcher {
         stream: &str,
         offset: u64,
     ) -> Result<Result<Vec<u8>, String>, StoreError> {
-        let Some(id) = self.request_tail(job, stream, offset).await? else { return Ok(Ok(vec![])) };
+        let id = match self.request_tail(job, stream, offset).await? {
+            Requested::Tail(id) => id,
+            Requested::NoOutput => return Ok(Ok(vec![])),
+            Requested::Contended => {
+                return Ok(Err("other requests keep changing the record of the job".to_owned()));
+            }
+        };
         let end = Instant::now() + TAIL_WAIT;
         while Instant::now() < end {
             tokio::time::sleep(TAIL_PAUSE).await;
@@ -254,29 +260,39 @@ impl AgentDispatcher {
         Ok(Err("its agent did not send the job's output in time".to_owned()))
     }
 
-    /// Writes the request into the job's record; `None` if the job has no output.
+    /// Writes the request into the job's record.
     async fn request_tail(
         &self,
         job: &JobRef,
         stream: &str,
         offset: u64,
-    ) -> Result<Option<u64>, StoreError> {
+    ) -> Result<Requested, StoreError> {
         for _ in 0..MAX_TRIES {
             // A job in state `Forget` has no output, whether or not the agent has removed it yet.
             let can_answer = |found: &AgentJob| {
                 found.taken.is_some() && found.polled.is_none() && found.wish < Wish::Forget
             };
             let found = self.find(job).await?.filter(can_answer);
-            let Some(mut found) = found else { return Ok(None) };
+            let Some(mut found) = found else { return Ok(Requested::NoOutput) };
             // The version of the item identifies the request: no other write has the same one.
             let id = found.version;
             found.tail = Some(Tail { id, stream: stream.to_owned(), offset, answer: None });
             if self.save(&mut found).await? == Saved::Yes {
-                return Ok(Some(id));
+                return Ok(Requested::Tail(id));
             }
         }
-        Ok(None)
+        Ok(Requested::Contended)
     }
+}
+
+/// The outcome of a request for a job's output.
+enum Requested {
+    /// The agent is asked; its answer has this id.
+    Tail(u64),
+    /// The job has no output.
+    NoOutput,
+    /// Each write lost a race.
+    Contended,
 }
 
 #[async_trait]

@@ -3,14 +3,16 @@
 use crate::platform::Script;
 use crate::salvage::{UNWRITTEN, applying, dies};
 use crate::world::{World, passes, until};
+use canyon_dispatch::JobRef;
 use canyon_domain::deadline::Observation;
 use canyon_domain::environment_state::Doubt;
 use canyon_domain::unfinished_run::UnfinishedRun;
-use canyon_launcher::Why;
+use canyon_launcher::{Sweeper, Why};
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::deployment_lists::Due;
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 fn says(platform: &Script, observation: Observation) {
     *platform.job.lock().unwrap() = Some(observation);
@@ -60,6 +62,49 @@ async fn what_a_job_left_is_read_when_it_is_proved_gone_after_the_deployments_en
     assert_is_salvaged(&world, due, &platform).await;
     world.launcher.tend(due, Why::Ended).await.unwrap();
     assert_eq!(platform.count("tail"), 3, "once: each stream to its end");
+}
+
+#[tokio::test]
+async fn of_two_readings_at_once_the_first_to_be_saved_counts() {
+    let world = World::new().await;
+    let (due, platform) = applying(&world, (0, 0)).await;
+    ends_without_proof(&world, due, &platform).await;
+    says(&platform, Observation::Gone(None));
+    // The first to read finds no events, and is slow.
+    platform.silent_at(&["tail of log"]);
+    let launcher = world.launcher.clone();
+    let slow = tokio::spawn(async move { launcher.tend(due, Why::Ended).await });
+    until("it has read no events", || platform.count("tail of log") > 0).await;
+    platform.silent_at(&[]);
+    *platform.events.lock().unwrap() = UNWRITTEN.to_vec();
+    world.tend(due).await;
+    assert_is_salvaged(&world, due, &platform).await;
+    while !slow.is_finished() {
+        passes(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    slow.await.unwrap().unwrap();
+    let state = world.environment(due).await.state.unwrap();
+    assert_eq!(state.unwritten.map(|state| state.by), Some(due.id), "the second has found nothing");
+    assert_eq!(world.read(due).await.kept.orphans, 1);
+}
+
+#[tokio::test]
+async fn a_laptop_reads_what_a_job_left_that_outlived_its_deployment_before_it_removes_it() {
+    let world = World::new().await;
+    let (due, platform) = applying(&world, (0, 0)).await;
+    ends_without_proof(&world, due, &platform).await;
+    let sweeper = Sweeper::new(world.launcher.clone());
+    let job = JobRef { deployment: due.id, attempt: 1, handle: None };
+    *platform.events.lock().unwrap() = UNWRITTEN.to_vec();
+    says(&platform, Observation::Gone(None));
+    let mut tasks = JoinSet::new();
+    assert!(sweeper.job_gone(due.org, &job, &mut tasks).await.unwrap(), "the sweeper removes it");
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    assert_is_salvaged(&world, due, &platform).await;
+    assert!(!sweeper.job_gone(due.org, &job, &mut tasks).await.unwrap(), "it may be removed");
 }
 
 #[tokio::test]

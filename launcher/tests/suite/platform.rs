@@ -116,6 +116,9 @@ impl Dispatcher for Scene {
         offset: u64,
     ) -> Result<Vec<u8>, DispatchError> {
         self.0.ask("tail").await;
+        if stream == TailStream::Log {
+            self.0.ask("tail of log").await;
+        }
         if *self.0.loses_output.lock().unwrap() {
             return Err(DispatchError::unknown(FailureClass::Lost, "the output is away"));
         }

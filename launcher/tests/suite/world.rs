@@ -176,6 +176,7 @@ impl World {
             token_hash: SecretHash(String::new()),
             heartbeat_at: now,
             host: None,
+            user: None,
             streams_from: (0, 0),
         });
         deployment.status = Status::Running;
