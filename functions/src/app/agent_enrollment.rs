@@ -153,19 +153,22 @@ impl App {
         caller: &AgentCaller,
     ) -> Result<Vec<Reservation>, AppError> {
         let names = |target: &Option<AgentTarget>| matches!(target, Some(AgentTarget::Ids(ids)) if ids.contains(&caller.agent));
-        let is_reserved_by = |runner: &&ServedRunner| {
-            // The programs that poll for a runner with a key have its id as their name, and cannot choose another.
-            let polls = runner.key.is_some() && runner.id.as_str() == caller.agent.as_str();
-            polls || names(&runner.target)
-        };
         let runners = self.served_runners(caller.org, None).await?;
+        // The programs that poll for a runner with a key have its id as their name, and cannot choose another. So no
+        // other reservation gives a right to it.
+        let polls = |runner: &&ServedRunner| {
+            runner.key.is_some() && runner.id.as_str() == caller.agent.as_str()
+        };
+        if let Some(polling) = runners.iter().find(polls) {
+            return Ok(vec![Reservation::Runner(polling.id.clone())]);
+        }
         let users = |id: &RunnerProfileId| {
             let may_use = |runner: &&ServedRunner| {
                 runner.profile.as_ref().is_some_and(|profile| profile.may_be(id))
             };
             runners.iter().filter(may_use).map(|runner| runner.id.clone()).collect()
         };
-        let reserving = runners.iter().filter(is_reserved_by);
+        let reserving = runners.iter().filter(|runner| names(&runner.target));
         let reserving = reserving.map(|runner| Reservation::Runner(runner.id.clone()));
         let profiles = self.agents_of_profiles(caller.org).await?;
         let by_profile = profiles.iter().filter(|profile| names(&profile.agents));

@@ -156,9 +156,18 @@ impl App {
         Ok(jobs)
     }
 
-    /// Whether the agent holds a job of any runner that has not ended.
+    /// Whether the agent holds a job whose attempt has not ended. A job of an ended attempt stays until Canyon has read
+    /// what it left, which can take for ever if the agent's machine is lost.
     pub(super) async fn holds_a_job(&self, org: OrgUuid, agent: &Agent) -> Result<bool, AppError> {
-        Ok(self.jobs_held(org).await?.iter().any(|job| has_taken(agent, job)))
+        let held = self.jobs_held(org).await?;
+        for job in held.iter().filter(|job| has_taken(agent, job)) {
+            let deployment = self.table.deployment(org, job.deployment).await?;
+            let attempts = deployment.iter().flat_map(|found| &found.attempts);
+            if attempts.filter(|of| of.number == job.attempt).any(|of| of.ended.is_none()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The jobs of all runners that agents hold and that have not ended.

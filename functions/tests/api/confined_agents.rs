@@ -2,9 +2,9 @@
 
 use crate::agent_world::{Key, code, far, far_away, job, open, opening, order, say, token, view};
 use crate::harness::{Answer, Api, message};
+use crate::job::lose;
 use canyon_domain::agent::{Agent, TokenScope};
 use canyon_domain::agent_job::Wish;
-use canyon_domain::seam::Clock as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -242,10 +242,9 @@ async fn an_agent_by_a_token_for_labels_that_holds_a_job_keeps_its_name_until_th
             assert!(told.contains("holds a job") && told.contains("canyon forget"), "{told}");
         }
     }
-    let mut ended = job(&api, &job_key).await.unwrap();
-    assert!(ended.want(Wish::Forget));
-    ended.version += 1;
-    api.app.table.save_agent_job(api.ours.uuid, &ended, api.clock.now()).await.unwrap();
+    // Its machine is lost, and Canyon waits for what the job left.
+    lose(&api, job_key["deployment"].as_str().unwrap()).await;
+    assert_ne!(job(&api, &job_key).await.unwrap().wish, Wish::Forget);
     assert_eq!(opens_by_key(&api, &key, "berlin").await.0, 201);
 }
 
@@ -292,8 +291,11 @@ async fn a_token_of_one_runner_takes_no_name_that_another_runner_reserves() {
     let waits = Key::new();
     let configuration = json!({ "type": "docker-agent", "agents": { "ids": ["vienna", "linz"] } });
     api.patch("/runners/other", json!({ "runner_configuration": configuration })).await;
-    let profile = json!({ "id": "eu", "agents": { "ids": ["bonn"] }, "job": {} });
+    let profile = json!({ "id": "eu", "agents": { "ids": ["bonn", "posted"] }, "job": {} });
     api.make("/runner-profiles", profile).await;
+    let job = json!({ "namespace": "jobs", "service_account": "canyon" });
+    let configuration = json!({ "type": "kubernetes-agent", "key": Key::new().pem(), "job": job });
+    api.make("/runners", far("posted", configuration)).await;
     api.clock.advance(Duration::from_secs(6));
     let mut body = opening("a");
     body["public_key"] = json!(waits.pem());
@@ -308,6 +310,8 @@ async fn a_token_of_one_runner_takes_no_name_that_another_runner_reserves() {
         api.clock.advance(Duration::from_secs(6));
         assert_eq!(opens(&api, &secret, "bonn", "a").await.0, status, "{profile}");
     }
+    let polled = opens(&api, &secret, "posted", "a").await;
+    assert_eq!(polled.0, 202, "its runner's programs cannot poll under another name: {}", polled.1);
 }
 
 #[tokio::test]

@@ -94,20 +94,34 @@ pub enum InterpolationError {
 }
 
 impl ProfileName {
-    /// Whether a deployment may have this profile: the text before the first reference and after the last one fits.
+    /// Whether a deployment may have this profile: all text fits, in its order, with at least one character for each
+    /// reference.
     pub fn may_be(&self, profile: &RunnerProfileId) -> bool {
-        let text_of = |part: Option<&Part>| match part {
-            Some(Part::Text(text)) => text.clone(),
-            _ => String::new(),
-        };
-        if self.parts.iter().all(|part| matches!(part, Part::Text(_))) {
-            return self.given == profile.as_str();
+        let mut rest = profile.as_str();
+        // How many references come before the next text.
+        let mut references = 0;
+        for (index, part) in self.parts.iter().enumerate() {
+            let Part::Text(text) = part else {
+                references += 1;
+                continue;
+            };
+            let is_last = index + 1 == self.parts.len();
+            let after = match references {
+                0 => rest.strip_prefix(text.as_str()),
+                _ if is_last => rest
+                    .strip_suffix(text.as_str())
+                    .filter(|left| left.len() >= references)
+                    .map(|_| ""),
+                // The earliest place leaves most to the rest.
+                _ => rest
+                    .get(references..)
+                    .and_then(|left| left.split_once(text.as_str()))
+                    .map(|(_, after)| after),
+            };
+            let Some(after) = after else { return false };
+            (rest, references) = (after, 0);
         }
-        let (begin, end) = (text_of(self.parts.first()), text_of(self.parts.last()));
-        let profile = profile.as_str();
-        profile.len() >= begin.len() + end.len()
-            && profile.starts_with(&begin)
-            && profile.ends_with(&end)
+        if references > 0 { rest.len() >= references } else { rest.is_empty() }
     }
 
     /// As it was given.
@@ -261,6 +275,13 @@ mod tests {
             ("${project.id}-${var.region}-x", "api-eu-x", true),
             ("${project.id}-${var.region}-x", "api-eu-y", false),
             ("ab${var.region}bc", "abc", false),
+            ("${environment.type}-prod-${var.region}", "dev-eu", false),
+            ("${environment.type}-prod-${var.region}", "dev-prod-eu", true),
+            ("${var.a}-${var.b}-${var.c}", "x-y", false),
+            ("${var.a}-${var.b}-${var.c}", "x-y-z-z", true),
+            ("x${var.a}x${var.b}x", "xaxx", false),
+            ("${var.a}${var.b}", "x", false),
+            ("${var.a}${var.b}", "xy", true),
         ] {
             let name: ProfileName = name.parse().unwrap();
             assert_eq!(name.may_be(&profile.parse().unwrap()), may_be, "{name:?} {profile}");
