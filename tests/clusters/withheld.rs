@@ -36,7 +36,7 @@ async fn the_claim_code_in_a_pod_is_useless_once_its_runner_has_claimed() {
     let code = code.expect("a job is started by its claim code");
     let thief = site.server.client_of(&code);
     let claimant = "another-pod-of-the-cluster".to_owned();
-    let claim = ClaimBody { claimant, host: None, job_format: None };
+    let claim = ClaimBody { claimant, host: None, user: None, job_format: None };
     let refused = thief.claim(&id, 1, &claim).await;
     assert_eq!(refused.unwrap_err().status(), Some(409));
     site.client.cancel(&id).await.unwrap();

@@ -48,6 +48,10 @@ pub struct ClaimBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 253)]
     pub host: Option<String>,
+    /// Name of the runner's user, as in the locks that OpenTofu makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 253)]
+    pub user: Option<String>,
     /// The newest job format that the runner understands, as in the header [`JOB_FORMAT`], which a
     /// proxy may remove.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,6 +197,9 @@ pub struct JudgeLockAnswer {
     pub verdict: LockVerdict,
     /// The reason as text; with `break`, the proof that the holder is dead.
     pub reason: String,
+    /// Releasing the lock by hand would lose what its dead holder could not write.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub must_stay: bool,
 }
 
 /// The decision about a lock.

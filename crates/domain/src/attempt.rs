@@ -219,6 +219,9 @@ pub struct Claim {
     /// The runner reports it; not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The name of the runner's user, as OpenTofu writes it into its locks. `None` if the runner does not know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// Lengths of the log and of the events of earlier attempts, in bytes.
     #[serde(default, skip_serializing_if = "is_start")]
     pub streams_from: (u64, u64),

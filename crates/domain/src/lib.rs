@@ -11,6 +11,7 @@ pub mod backend;
 pub mod blocking_lock;
 pub mod causes;
 pub mod change;
+pub mod claimant;
 pub mod concurrency;
 pub mod container_log;
 pub mod deadline;

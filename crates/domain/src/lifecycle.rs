@@ -10,6 +10,7 @@
 use crate::attempt::{
     ApplyNote, Attempt, Claim, Ended, Limits, Outcome, Salvage, SecretHash, Stop, StopReason,
 };
+use crate::claimant::Claimant;
 use crate::deployment::{CancelRequest, Deployment, Kept, Status};
 use crate::failure::{Failure, FailureClass, Phase, retry_after};
 use crate::ids::PrincipalId;
@@ -29,23 +30,6 @@ pub const START_AGAIN: Duration = Duration::from_secs(10);
 /// minutes, and its last request may take another one. A later claim is no retry, but comes from a stolen
 /// code.
 pub const CLAIM_RETRY_WINDOW: Duration = Duration::from_mins(3);
-
-/// The runner that claims an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claimant<'a> {
-    /// The random number that it generated for itself.
-    pub drawn: &'a str,
-    /// The name of the machine, pod or task that it runs in, as the runner reports it; not verified.
-    pub host: Option<&'a str>,
-    /// The newest format of jobs that it understands ([`crate::job::FORMAT`]).
-    pub job_format: u32,
-}
-
-impl<'a> From<&'a str> for Claimant<'a> {
-    fn from(drawn: &'a str) -> Self {
-        Self { drawn, host: None, job_format: crate::job::FORMAT }
-    }
-}
 
 /// Why an event was refused. A runner that receives this must exit at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -187,6 +171,7 @@ pub fn claim<'a>(
         token_hash,
         heartbeat_at: now,
         host: claimant.host.map(str::to_owned),
+        user: claimant.user.map(str::to_owned),
         streams_from,
     });
     attempt.phase = attempt.phase.max(Phase::Fetch);

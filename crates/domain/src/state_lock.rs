@@ -38,9 +38,9 @@ pub struct StateLock {
 }
 
 impl StateLock {
-    /// The owner's host, if the lock names it.
-    pub fn host(&self) -> Option<&str> {
-        self.who.rsplit_once('@').map(|(_, host)| host).filter(|host| !host.is_empty())
+    /// The owner's user and host, if the lock names the host. The user's name may be empty.
+    fn owner(&self) -> Option<(&str, &str)> {
+        self.who.rsplit_once('@').filter(|(_, host)| !host.is_empty())
     }
 }
 
@@ -106,7 +106,7 @@ impl fmt::Display for Reason {
 ///
 /// If several attempts may have made the lock, all of them must be proved dead.
 pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deployment]) -> Verdict {
-    let Some(host) = lock.host() else { return Verdict::Keep(Reason::NoHost) };
+    let Some(owner) = lock.owner() else { return Verdict::Keep(Reason::NoHost) };
     if let Some(neighbour) = lock.neighbour {
         return Verdict::Keep(Reason::Neighbour(neighbour));
     }
@@ -118,7 +118,7 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
         of_others.flat_map(|other| other.attempts.iter().map(|attempt| (other.id, attempt)));
     let mut suspects: Vec<_> = earlier
         .chain(of_others)
-        .filter(|(_, attempt)| may_have_made(attempt, host, lock.created))
+        .filter(|(_, attempt)| may_have_made(attempt, owner, lock.created))
         .map(|(deployment, attempt)| (distance(attempt, lock.created), deployment, attempt))
         .collect();
     // The most likely owner comes first: the decision names it.
@@ -139,7 +139,9 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
     let own = asker.attempts.iter().find(|attempt| attempt.number == number);
     let compared_at = own.and_then(|attempt| attempt.claim.as_ref()).map(|claim| claim.at);
     let unwritten = suspects.iter().find(|(.., attempt)| {
-        attempt.unwritten.is_some() && compared_at <= gone_at(attempt).max(attempt.salvaged_at)
+        // The asker's claim may have read the environment before the write of what was salvaged ended.
+        let known_at = attempt.salvaged_at.map(|at| at.saturating_add(CLOCK_SKEW).unwrap_or(at));
+        attempt.unwritten.is_some() && compared_at <= gone_at(attempt).max(known_at)
     });
     if let Some((_, deployment, _)) = unwritten {
         return Verdict::Keep(Reason::Unwritten(*deployment));
@@ -150,14 +152,16 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
     proof.map_or(Verdict::Keep(Reason::Stranger), Verdict::Break)
 }
 
-/// Whether the attempt may have made a lock of this host and time. An attempt without a claim never ran
+/// Whether the attempt may have made a lock of this user and host, at this time. On a machine where jobs are processes,
+/// other users have locks of their own, and the runner may not see their processes. An attempt without a claim never ran
 /// OpenTofu; in one that succeeded, each command has freed its lock; one that has not ended, or that ended
 /// although its job may still have lived, may still make locks.
-fn may_have_made(attempt: &Attempt, host: &str, created: Timestamp) -> bool {
-    let Some(claim) = attempt.claim.as_ref().filter(|claim| claim.host.as_deref() == Some(host))
-    else {
+fn may_have_made(attempt: &Attempt, (user, host): (&str, &str), created: Timestamp) -> bool {
+    let Some(claim) = &attempt.claim else { return false };
+    let is_of_user = claim.user.as_deref().is_none_or(|claimed| claimed == user);
+    if claim.host.as_deref() != Some(host) || !is_of_user {
         return false;
-    };
+    }
     let from = claim.at.saturating_sub(CLOCK_SKEW).unwrap_or(Timestamp::MIN);
     let until = match &attempt.ended {
         None => Timestamp::MAX,

@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::attempt::{Limits, Outcome, SecretHash, Stop, StopReason};
+use crate::claimant::Claimant;
 use crate::deployment::{Kept, Mode, Status};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EnvUuid, PrincipalId};
-use crate::lifecycle::{self, Claimant};
+use crate::lifecycle;
+use jiff::SignedDuration;
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -304,7 +306,34 @@ fn a_lock_whose_dead_owners_remains_are_unread_is_waited_for_unless_the_state_is
     asker.accept_state = false;
     dead.set_salvage(1, Salvage::Impossible, at(1_100));
     assert!(matches!(decision(&asker, &dead), Verdict::Break(_)));
-    // It was read after the asker had compared the state.
+    // It was read after the asker had compared the state, or a moment before: the asker's claim may have read the
+    // environment before it knew.
     dead.could_not_write_state(1, None);
     assert_eq!(decision(&asker, &dead), Verdict::Keep(Reason::Unwritten(dead.id)));
+    let claimed_at = asker.attempts[0].claim.as_ref().unwrap().at;
+    for (seconds, is_kept) in [(SKEW - 1, true), (SKEW + 1, false)] {
+        let read_at = claimed_at - SignedDuration::from_secs(seconds);
+        dead.set_salvaged_at(1, read_at);
+        assert_eq!(
+            matches!(decision(&asker, &dead), Verdict::Keep(_)),
+            is_kept,
+            "{seconds} s before"
+        );
+    }
+}
+
+#[test]
+fn a_lock_of_another_user_of_the_host_is_not_the_dead_jobs() {
+    let (mut dead, lock) = (ended(), lock("root@pod-1", 150));
+    lifecycle::job_gone(&mut dead, 1, at(230));
+    for (user, is_broken) in [(None, true), (Some("root"), true), (Some("canyon"), false)] {
+        dead.attempts[0].claim.as_mut().unwrap().user = user.map(str::to_owned);
+        let verdict = judge(&lock, &asker(), 1, std::slice::from_ref(&dead));
+        let expected = if is_broken {
+            Verdict::Break(Proof { holder: HOLDER, gone_at: at(230) })
+        } else {
+            Verdict::Keep(Reason::Stranger)
+        };
+        assert_eq!(verdict, expected, "{user:?}");
+    }
 }

@@ -4,7 +4,7 @@
 //! `user@host`. So before a lock of this host is broken, no OpenTofu process may live that is older than the
 //! lock, unless it works on another state. In a container only the job's own processes exist.
 
-use crate::workspace::Workspace;
+use crate::lock_owner_name;
 use canyon_api::attempt::JudgeLockBody;
 use canyon_domain::ids::EnvUuid;
 use jiff::{SignedDuration, Timestamp};
@@ -12,6 +12,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use uuid::Uuid;
 
 /// The names of the programs that take locks.
 const PROGRAMS: [&str; 2] = ["tofu", "terraform"];
@@ -20,31 +22,33 @@ const TICK: i64 = 10;
 /// A process writes its lock, with the time, a moment after its start.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 
-/// Whether the lock was made on this host: in a container, by this job.
-pub fn is_of_this_host(lock: &JudgeLockBody) -> bool {
-    let host = lock.who.rsplit_once('@').map_or("", |(_, host)| host);
-    rustix::system::uname().nodename().to_str() == Ok(host)
-}
+/// A process that ends has no folder and no variables any more, a moment before the kernel shows that it has ended.
+const END: Duration = Duration::from_millis(200);
+/// The most ancestors of a process that are looked at.
+const MAX_ANCESTORS: usize = 16;
 
 /// A living process of this host, not of a job, that may have made the lock on the state of
 /// `environment`.
-pub fn possible_holder(
-    lock: &JudgeLockBody,
-    workspace: &Workspace,
-    environment: EnvUuid,
-) -> Option<u32> {
-    if !is_of_this_host(lock) {
+pub async fn possible_holder(lock: &JudgeLockBody, environment: EnvUuid) -> Option<u32> {
+    let host = lock.who.rsplit_once('@').map_or("", |(_, host)| host);
+    if host != lock_owner_name::host() {
         return None;
     }
-    let jobs = jobs_folder(&workspace.path(""));
     let latest = lock.created.saturating_add(ROUNDING).unwrap_or(Timestamp::MAX);
+    let environment = environment.to_string();
+    possible_holder_now(latest, &environment)?;
+    tokio::time::sleep(END).await;
+    possible_holder_now(latest, &environment)
+}
+
+fn possible_holder_now(latest: Timestamp, environment: &str) -> Option<u32> {
     let names =
         fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let may_hold = |process: &Process| {
         PROGRAMS.contains(&process.name.as_str())
             && process.started.is_none_or(|at| at <= latest)
-            && !process.is_of_a_job(jobs.as_deref())
-            && !process.works_elsewhere(&environment.to_string())
+            && !process.is_of_a_job()
+            && !process.works_elsewhere(environment)
     };
     names
         .filter_map(|name| Process::read(name.parse().ok()?))
@@ -52,10 +56,23 @@ pub fn possible_holder(
         .map(|process| process.pid)
 }
 
-/// The folder of all jobs, `<jobs>`, if Canyon runs jobs on this machine: their folders are `<jobs>/<job>/work`.
-fn jobs_folder(root: &Path) -> Option<PathBuf> {
-    let jobs = root.parent()?.parent()?;
-    jobs.ends_with("jobs").then(|| jobs.to_owned())
+/// Whether a path is in the folder of a job of any Canyon on this machine: `jobs/<job>/work`, or
+/// `jobs/<runner>/<job>/work` of an agent. The kernel adds ` (deleted)` to the path of a folder that was removed.
+fn is_in_a_job(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    let parts: Vec<&str> = text.trim_end_matches(" (deleted)").split('/').collect();
+    let is_uuid = |part: &str| part.parse::<Uuid>().is_ok();
+    let is_job = |part: &str| {
+        part.rsplit_once('-')
+            .is_some_and(|(id, number)| is_uuid(id) && number.parse::<u32>().is_ok())
+    };
+    parts.iter().enumerate().filter(|(_, part)| **part == "jobs").any(|(at, _)| {
+        match parts.get(at + 1..).unwrap_or_default() {
+            [job, "work", ..] => is_job(job),
+            [runner, job, "work", ..] => is_uuid(runner) && is_job(job),
+            _ => false,
+        }
+    })
 }
 
 /// A living process.
@@ -84,11 +101,14 @@ impl Process {
     }
 
     /// Jobs do not count: two of one environment never run at once, and Canyon decides about their locks.
-    fn is_of_a_job(&self, jobs: Option<&Path>) -> bool {
+    fn is_of_a_job(&self) -> bool {
         let cwd = fs::read_link(format!("/proc/{}/cwd", self.pid));
-        let parent = Self::read(self.parent).map(|parent| parent.name);
-        parent.as_deref() == Some("canyon-runner")
-            || jobs.zip(cwd.ok()).is_some_and(|(jobs, cwd)| cwd.starts_with(jobs))
+        cwd.is_ok_and(|cwd| is_in_a_job(&cwd)) || self.descends_from_a_runner()
+    }
+
+    fn descends_from_a_runner(&self) -> bool {
+        let ancestors = std::iter::successors(Self::read(self.parent), |of| Self::read(of.parent));
+        ancestors.take(MAX_ANCESTORS).any(|ancestor| ancestor.name == "canyon-runner")
     }
 
     /// Whether the backend in the process's folder belongs to another state: the location of a state contains its
@@ -112,4 +132,27 @@ fn boot() -> Option<Timestamp> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
     Timestamp::from_second(seconds.trim().parse().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_job_is_recognized_also_when_it_was_removed() {
+        let job = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000-2";
+        let runner = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001";
+        let is_in_a_job = |path: String| is_in_a_job(Path::new(&path));
+        assert!(is_in_a_job(format!("/home/a/.canyon/jobs/{job}/work/module")));
+        assert!(is_in_a_job(format!("/data/jobs/{job}/work (deleted)")));
+        assert!(is_in_a_job(format!("/var/lib/canyon/jobs/{runner}/{job}/work/module (deleted)")));
+        assert!(is_in_a_job(format!("/srv/jobs/canyon/jobs/{job}/work")));
+        for other in [
+            format!("/home/jobs/{job}"),
+            format!("/home/jobs/{runner}/work"),
+            format!("/home/{job}/work"),
+        ] {
+            assert!(!is_in_a_job(other.clone()), "{other}");
+        }
+    }
 }

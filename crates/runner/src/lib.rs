@@ -21,6 +21,7 @@ pub mod host_processes;
 pub mod identity;
 pub mod inherited_variables;
 pub mod lock;
+pub mod lock_owner_name;
 pub mod log;
 pub mod mask;
 pub mod metadata_services;

@@ -7,8 +7,8 @@ use crate::event::Diagnostic;
 use crate::host_processes;
 use crate::session::ApiConnection;
 use crate::stop::{Stop, StopRequest};
-use crate::{backoff::Backoff, log::Log, tofu::Tofu, workspace::Workspace};
-use canyon_api::attempt::{JudgeLockBody, LockVerdict};
+use crate::{backoff::Backoff, log::Log, tofu::Tofu};
+use canyon_api::attempt::{JudgeLockAnswer, JudgeLockBody, LockVerdict};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::EnvUuid;
 use jiff::Timestamp;
@@ -73,8 +73,6 @@ pub struct LockContext<'a> {
     pub api: &'a ApiConnection,
     /// OpenTofu, which frees the lock.
     pub tofu: &'a Tofu,
-    /// The run's folder.
-    pub workspace: &'a Workspace,
     /// The environment of the state. The state's location contains this uuid.
     pub environment: EnvUuid,
     /// Whether the run is to stop.
@@ -100,14 +98,11 @@ impl Locks {
         let started = Instant::now();
         let mut backoff = Backoff::default();
         while !context.stop.is_requested() {
-            let neighbour =
-                host_processes::possible_holder(lock, context.workspace, context.environment);
+            let neighbour = host_processes::possible_holder(lock, context.environment).await;
             let asked = JudgeLockBody { neighbour, ..lock.clone() };
             let (reason, class, limit) = match context.api.judge_lock(&asked).await {
                 Ok(answer) => match answer.verdict {
-                    LockVerdict::Keep => {
-                        return self.wait(lock, &answer.reason, context, log).await;
-                    }
+                    LockVerdict::Keep => return self.wait(lock, &answer, context, log).await,
                     LockVerdict::Wait => (answer.reason, FailureClass::Timeout, PROOF_WAIT),
                     LockVerdict::Break => {
                         self.free(lock, &answer.reason, context, log).await;
@@ -120,7 +115,7 @@ impl Locks {
                 Err(error) => (error.to_string(), FailureClass::Timeout, PROOF_WAIT),
             };
             if started.elapsed() >= limit {
-                return Err(lock_failure(class, lock, &reason));
+                return Err(lock_failure(class, lock, &reason, Some(lock.id.as_str())));
             }
             self.log_once(format!("{}: {reason}", describe(lock)), log);
             tokio::select! {
@@ -135,15 +130,16 @@ impl Locks {
     async fn wait(
         &mut self,
         lock: &JudgeLockBody,
-        reason: &str,
+        answer: &JudgeLockAnswer,
         context: LockContext<'_>,
         log: &mut Log,
     ) -> Result<(), Failure> {
         let until = *self.wait_until.get_or_insert_with(|| Instant::now() + LOCK_WAIT);
         if Instant::now() >= until {
-            return Err(lock_failure(FailureClass::User, lock, reason));
+            let free = Some(lock.id.as_str()).filter(|_| !answer.must_stay);
+            return Err(lock_failure(FailureClass::User, lock, &answer.reason, free));
         }
-        self.log_once(format!("{}: {reason}; waiting for it", describe(lock)), log);
+        self.log_once(format!("{}: {}; waiting for it", describe(lock), answer.reason), log);
         tokio::select! {
             () = sleep(RETRY_PAUSE) => {}
             () = context.stop.reached(StopRequest::Stop) => {}
@@ -193,15 +189,20 @@ fn describe(lock: &JudgeLockBody) -> String {
     )
 }
 
-/// The failure of a run that ends because the lock remains.
-fn lock_failure(class: FailureClass, lock: &JudgeLockBody, reason: &str) -> Failure {
-    let text = format!(
-        "{}: {reason}. If you know that no process works on this state, free it: `tofu force-unlock {}` \
-         in a folder with this backend",
-        describe(lock),
-        lock.id
-    );
-    Failure::new(class, text)
+/// The failure of a run that ends because the lock remains. `free` is the id by which a person may free it.
+fn lock_failure(
+    class: FailureClass,
+    lock: &JudgeLockBody,
+    reason: &str,
+    free: Option<&str>,
+) -> Failure {
+    let advice = free.map_or_else(String::new, |id| {
+        format!(
+            ". If you know that no process works on this state, free it: `tofu force-unlock {id}` in a folder with \
+             this backend"
+        )
+    });
+    Failure::new(class, format!("{}: {reason}{advice}", describe(lock)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The claim: of all runners that were started for an attempt, only one may run it.
 
+use crate::lock_owner_name;
 use crate::{backoff::Backoff, exit::Exit, settings::Settings, stop::Stop, stop::StopRequest};
 use canyon_api::attempt::{
     ClaimBody, DeploymentResultsUpdateBody, JudgeLockAnswer, JudgeLockBody, Offsets, ReportAnswer,
@@ -108,9 +109,9 @@ impl ApiConnection {
     }
 }
 
-/// The machine's host name: in a pod or a task, the name of that.
+/// The host's name, if Canyon takes it.
 fn host() -> Option<String> {
-    let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
+    let name = lock_owner_name::host();
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
     (!name.is_empty() && name.len() <= 253 && name.bytes().all(plain)).then_some(name)
 }
@@ -127,7 +128,12 @@ pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
         .map_err(|error| Exit::undelivered(error.to_string()))?;
     // Generated once, so that only this process may repeat its claim after a lost answer.
     let claimant = Uuid::new_v4().simple().to_string();
-    let body = ClaimBody { claimant, host: host(), job_format: Some(FORMAT) };
+    let body = ClaimBody {
+        claimant,
+        host: host(),
+        user: lock_owner_name::user(),
+        job_format: Some(FORMAT),
+    };
     let deadline = Instant::now() + CLAIM_TIME;
     let mut backoff = Backoff::default();
     loop {

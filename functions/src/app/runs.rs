@@ -13,10 +13,11 @@ use canyon_api::attempt::{
 };
 use canyon_domain::attempt::{ApplyNote, Attempt, Outcome, SecretHash};
 use canyon_domain::backend::backend_file;
+use canyon_domain::claimant::Claimant;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::{Bundle, Executable, Job};
-use canyon_domain::lifecycle::{self, Claimant, Refused, TOKEN_LIFE};
+use canyon_domain::lifecycle::{self, Refused, TOKEN_LIFE};
 use canyon_domain::runner::local::Executable as Program;
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
 use canyon_domain::secret_variables::SecretVariables;

@@ -7,9 +7,9 @@ use canyon_api::attempt::{JudgeLockAnswer, LockVerdict};
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
-use canyon_domain::ids::PrincipalId;
+use canyon_domain::ids::{EnvUuid, OrgUuid, PrincipalId};
 use canyon_domain::lifecycle::Refused;
-use canyon_domain::state_lock::{self, Proof, StateLock, Verdict};
+use canyon_domain::state_lock::{self, Proof, Reason, StateLock, Verdict};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::DeploymentFilter;
@@ -19,9 +19,12 @@ use uuid::Uuid;
 
 /// How often a lock is judged again after a concurrent change of the deployment.
 const MAX_TRIES: u32 = 20;
-/// How many of the environment's newest deployments may have left a lock. Each later deployment would have found the
+/// How many of the environment's newest launched deployments may have left a lock. Each later one would have found the
 /// lock of an earlier one.
-const LOOK_BACK: u32 = 50;
+const LOOK_BACK: usize = 50;
+/// The deployments of one page, and the most pages that are read: many deployments may wait, and have no attempt yet.
+const PAGE: u32 = 100;
+const MAX_PAGES: u32 = 5;
 
 impl App {
     /// Judges a lock that blocks an attempt. A verdict to break it is recorded before it is returned; the same verdict
@@ -41,9 +44,7 @@ impl App {
             if over {
                 return Err(Refused::Superseded.into());
             }
-            let newest = PageRequest { limit: LOOK_BACK, after: None };
-            let filter = DeploymentFilter::Environment(deployment.env_uuid);
-            let others = self.table.deployments(of.org, &filter, &newest).await?.items;
+            let others = self.newest_launched(of.org, deployment.env_uuid).await?;
             let verdict = state_lock::judge(lock, &deployment, of.number, &others);
             let changed = state_lock::judged(&mut deployment, lock, &verdict, self.now());
             let answer = answer(lock, &verdict, &deployment);
@@ -70,6 +71,27 @@ impl App {
         Err(AppError::contended(of.deployment))
     }
 
+    /// The newest deployments of an environment that have attempts.
+    async fn newest_launched(
+        &self,
+        org: OrgUuid,
+        environment: EnvUuid,
+    ) -> Result<Vec<Deployment>, AppError> {
+        let filter = DeploymentFilter::Environment(environment);
+        let (mut launched, mut after) = (Vec::new(), None);
+        for _ in 0..MAX_PAGES {
+            let request = PageRequest { limit: PAGE, after };
+            let page = self.table.deployments(org, &filter, &request).await?;
+            launched.extend(page.items.into_iter().filter(|found| !found.attempts.is_empty()));
+            after = page.next;
+            if launched.len() >= LOOK_BACK || after.is_none() {
+                break;
+            }
+        }
+        launched.truncate(LOOK_BACK);
+        Ok(launched)
+    }
+
     /// The audit record of a broken lock: the proof is the right by which it is broken.
     fn record_of_break(
         &self,
@@ -91,7 +113,8 @@ impl App {
 }
 
 fn answer(lock: &StateLock, verdict: &Verdict, asker: &Deployment) -> JudgeLockAnswer {
-    let (verdict, reason) = match verdict {
+    let must_stay = matches!(verdict, Verdict::Keep(Reason::Unwritten(_)));
+    let (word, reason) = match verdict {
         Verdict::Break(proof) => (LockVerdict::Break, proof.to_string()),
         Verdict::Keep(reason) => (LockVerdict::Keep, reason.to_string()),
         Verdict::Wait(holder) => {
@@ -101,5 +124,5 @@ fn answer(lock: &StateLock, verdict: &Verdict, asker: &Deployment) -> JudgeLockA
             (LockVerdict::Wait, format!("{}{status}", state_lock::waiting(*holder)))
         }
     };
-    JudgeLockAnswer { id: lock.id.clone(), verdict, reason }
+    JudgeLockAnswer { id: lock.id.clone(), verdict: word, reason, must_stay }
 }

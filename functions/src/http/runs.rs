@@ -20,8 +20,8 @@ use canyon_api::attempt::{
 };
 use canyon_api::error::ErrorBody;
 use canyon_domain::attempt::SecretHash;
+use canyon_domain::claimant::Claimant;
 use canyon_domain::ids::DeploymentId;
-use canyon_domain::lifecycle::Claimant;
 use canyon_identity::bearer::{self, AttemptRef, Presented};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -208,8 +208,12 @@ async fn claim(
     if host.is_some_and(|host| !(1..=253).contains(&host.len()) || !host.bytes().all(in_name)) {
         return Err(ApiError::field("host", "1 to 253 letters, digits, `-`, `_` and `.`"));
     }
+    let user = body.value.user.as_deref();
+    if user.is_some_and(|user| user.len() > 253 || user.contains(char::is_control)) {
+        return Err(ApiError::field("user", "at most 253 bytes, without control characters"));
+    }
     let job_format = body.value.job_format.unwrap_or(1).max(job_format);
-    let claimant = Claimant { drawn: claimant, host, job_format };
+    let claimant = Claimant { drawn: claimant, host, user, job_format };
     Ok(Json(app.claim(code.of, &code.hash, claimant).await?))
 }
 

@@ -52,5 +52,6 @@ mod runners;
 mod runs;
 mod scoped_roles;
 mod service_accounts;
+mod state_locks;
 mod tokens;
 mod transfers;

@@ -13,7 +13,7 @@ use crate::shipper::DELIVERY_TIMEOUT;
 use crate::state_file;
 use crate::stop::StopRequest;
 use crate::tofu::Tofu;
-use crate::{backoff::Backoff, host_processes, unreachable, workspace};
+use crate::{backoff::Backoff, host_processes, lock_owner_name, unreachable, workspace};
 use canyon_api::attempt::{JudgeLockBody, StateReportBody, UnwrittenStateBody};
 use canyon_domain::environment_state::StateFacts;
 use canyon_domain::unwritten_state::{StateEvent, UnwrittenState};
@@ -128,7 +128,7 @@ impl Run {
             let lock = lock::in_error(&met);
             let is_locked = lock.is_some();
             let (own, others) = match lock {
-                Some(lock) if self.is_own(&lock, since) => (Some(lock), None),
+                Some(lock) if self.is_own(&lock, since).await => (Some(lock), None),
                 others => (None, others),
             };
             if let Some(lock) = own {
@@ -178,12 +178,11 @@ impl Run {
 
     /// Whether this run has left the lock: the apply that could not free it, or a push that was killed. All of these
     /// have ended.
-    fn is_own(&self, lock: &JudgeLockBody, since: Timestamp) -> bool {
+    async fn is_own(&self, lock: &JudgeLockBody, since: Timestamp) -> bool {
         let earliest = since.saturating_sub(ROUNDING).unwrap_or(Timestamp::MIN);
-        let environment = self.job.env_uuid;
         lock.created >= earliest
-            && host_processes::is_of_this_host(lock)
-            && host_processes::possible_holder(lock, &self.workspace, environment).is_none()
+            && lock_owner_name::may_be_of(lock)
+            && host_processes::possible_holder(lock, self.job.env_uuid).await.is_none()
     }
 
     async fn free_own(&mut self, tofu: &Tofu, lock: &JudgeLockBody) {
