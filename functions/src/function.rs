@@ -38,7 +38,7 @@ const READ_INTERVAL: Duration = Duration::from_secs(1);
 ///
 /// When the settings are invalid for a client.
 pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> {
-    let table = Table::new(clients.dynamodb(), &settings.table).telling_ends();
+    let table = Table::new(clients.dynamodb(), &settings.table).with_published_ends();
     let kms = clients.kms();
     let master_key =
         KmsMasterKey::new(kms.clone(), &settings.master_key, table.clone(), Arc::new(System))

@@ -69,7 +69,7 @@ impl Launcher {
             Ok(_) => (StepResult::Ok, "it can be read, and its secrets can be opened".to_owned()),
             Err(reason) => (StepResult::Failed, reason.clone()),
         };
-        check.found(StepReport { step: CheckStep::Definition, result, message });
+        check.record(StepReport { step: CheckStep::Definition, result, message });
         if self.put(open.org, &mut check).await? == Saved::Lost {
             return Ok(());
         }
@@ -106,7 +106,7 @@ impl Launcher {
         let tries = tokio::time::timeout(limit, async move { dispatcher.check(&steps).await });
         let keep = async {
             while let Some(report) = reports.recv().await {
-                check.found(report);
+                check.record(report);
                 if self.put(org, check).await? == Saved::Lost {
                     return Ok(Saved::Lost);
                 }

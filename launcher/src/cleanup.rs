@@ -53,7 +53,7 @@ impl Launcher {
         let overdue = deployment.due_at.is_some_and(|at| at <= now);
         if overdue && why != Why::Told {
             // Postpone first: an end that cannot be published, or a live job, must not delay other deployments.
-            self.table.come_back(due.org, due.id, now + CLEANUP_RETRY_AFTER).await?;
+            self.table.postpone_end(due.org, due.id, now + CLEANUP_RETRY_AFTER).await?;
             self.publish_history(due, deployment).await?;
         }
         let is_too_late =
@@ -61,7 +61,7 @@ impl Launcher {
         let is_to_be_closed = (overdue || why == Why::Told) && deployment.due_at.is_some();
         if is_to_be_closed && is_too_late {
             // Before the job: a removal that fails each time must not keep the deployment due for ever.
-            self.table.end_told(due.org, due.id).await?;
+            self.table.record_end_published(due.org, due.id).await?;
         }
         let left = self.remove_job(due, deployment, why).await?;
         let is_clear = matches!(left, Leftover::Nothing);
@@ -71,7 +71,7 @@ impl Launcher {
             self.keep_removing(due, deployment.to_salvage().is_some(), dispatcher, job);
         }
         if is_to_be_closed && is_clear && !is_too_late {
-            self.table.end_told(due.org, due.id).await?;
+            self.table.record_end_published(due.org, due.id).await?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use canyon_aws::master_key::KmsMasterKey;
 use canyon_aws::settings::{Function, SettingError, Settings};
 use canyon_dispatch::Platform;
 use canyon_domain::events::DeploymentEvent;
-use canyon_domain::seam::Clock;
+use canyon_domain::ports::Clock;
 use canyon_identity::federation::{Endpoints, Federation};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -53,7 +53,7 @@ impl Publish for EventBus {
 pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
     let settings = Settings::read(function)?;
     let clients = Clients::new(&settings.aws);
-    let table = Table::new(clients.dynamodb(), &settings.table).telling_ends();
+    let table = Table::new(clients.dynamodb(), &settings.table).with_published_ends();
     let master_key =
         KmsMasterKey::new(clients.kms(), &settings.master_key, table.clone(), Arc::new(System))
             .made_for(settings.master_key_table.as_deref());

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use canyon_dispatch::{Pace, Rate, Turn};
-use canyon_domain::seam::Clock;
+use canyon_domain::ports::Clock;
 use canyon_store::Table;
-use canyon_store::pace::{self, Bucket};
+use canyon_store::rate_limiter::{self, Bucket};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +27,9 @@ impl Pace for TablePace {
     ) -> Result<Turn, Box<dyn Error + Send + Sync>> {
         let bucket = Bucket { burst: rate.burst, per_second: rate.per_second };
         let now = self.clock.now();
-        Ok(match self.table.take_turn(&rate.name, bucket, now, patience).await? {
-            pace::Turn::Taken(wait) => Turn::Taken(wait),
-            pace::Turn::Later(pause) => Turn::Later(pause),
+        Ok(match self.table.acquire_permit(&rate.name, bucket, now, patience).await? {
+            rate_limiter::Permit::Granted(wait) => Turn::Taken(wait),
+            rate_limiter::Permit::RetryAfter(pause) => Turn::Later(pause),
         })
     }
 }

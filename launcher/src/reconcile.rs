@@ -58,7 +58,7 @@ impl Launcher {
             if deployment.status.is_terminal() {
                 return self.clean_up(due, &deployment, why).await;
             }
-            let awaited = state_lock::awaited(&deployment, self.clock.now());
+            let awaited = state_lock::awaited_job(&deployment, self.clock.now());
             if let Some(holder) = awaited.filter(|_| !lock_owner_checked) {
                 lock_owner_checked = true;
                 self.prove_lock_owner_gone(due, deployment, holder).await?;
@@ -102,7 +102,7 @@ impl Launcher {
             Step::Stop => self.stop(due, deployment, resolved, StopMode::Graceful).await,
             Step::Kill => self.stop(due, deployment, resolved, StopMode::Kill).await,
             Step::End(outcome) => {
-                lifecycle::give_up(&mut deployment, outcome, now);
+                lifecycle::end_without_attempt(&mut deployment, outcome, now);
                 self.save(due, deployment).await
             }
         }

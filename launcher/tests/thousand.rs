@@ -9,14 +9,14 @@ mod ecs_bed;
 
 use canyon_dispatch::Platform;
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
+use canyon_domain::deployment::{Deployment, Mode, Status, StoredResults};
+use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::runner::RunnerType;
-use canyon_domain::seam::{Clock as _, Entropy as _};
-use canyon_domain::turn::Turns;
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -106,7 +106,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         runner_id: "on-fargate".parse().unwrap(),
         created_at: now,
         updated_at: now,
-        turns: Turns::default(),
+        queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
         state: None,
@@ -141,7 +141,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         counts: None,
         state: None,
         refused_deletions: None,
-        kept: Kept::default(),
+        kept: StoredResults::default(),
         completed_at: None,
         version: 1,
     };
@@ -156,7 +156,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,
     };
-    environment.turns.join(deployment.id).unwrap();
+    environment.queue.join(deployment.id).unwrap();
     environment.version += 1;
     let record = record();
     let stored = table.accept_deployment(ORG, &deployment, &bundle, &environment, None, &record);

@@ -14,7 +14,7 @@ use crate::unconfirmed_takes::UnconfirmedTakes;
 use crate::unreadable_job::UnreadableJob;
 use canyon_api::agent::{HeldJob, JobKey, JobWish, SessionOpened, TailRequest, TakenJob};
 use canyon_dispatch::{Dispatcher, Launch, Target};
-use canyon_domain::agent_job::{JobOrder, Wish};
+use canyon_domain::agent_job::{DesiredState, JobSpec};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::runner::RunnerDefinition;
@@ -58,7 +58,7 @@ pub(crate) struct AgentLoop {
 
 /// The handle of one job's task.
 pub(crate) struct RunningJob {
-    wish: watch::Sender<Wish>,
+    wish: watch::Sender<DesiredState>,
     tails: mpsc::Sender<TailRequest>,
     slot: JobSlot,
     task: AbortHandle,
@@ -102,7 +102,7 @@ impl AgentLoop {
         }
         // Canyon has recorded its take, but the answer was lost. The take is repeated, because only its answer has the
         // environment that the job is started with.
-        if held.wish == Wish::Run && self.unconfirmed.jobs.contains(&held.job) {
+        if held.wish == DesiredState::Run && self.unconfirmed.jobs.contains(&held.job) {
             return false;
         }
         self.unconfirmed.keep(|job| *job != held.job);
@@ -124,7 +124,7 @@ impl AgentLoop {
             Err(reason) => {
                 let failure = Failure::new(FailureClass::Config, reason);
                 let dispatcher = Arc::new(UnreadableJob::NeverStarted(failure));
-                return self.spawn(key, dispatcher, None, None, Wish::Run);
+                return self.spawn(key, dispatcher, None, None, DesiredState::Run);
             }
         };
         let mut environment: std::collections::BTreeMap<_, _> =
@@ -142,10 +142,10 @@ impl AgentLoop {
             env: order.env,
             launched_at: order.launched_at,
         };
-        self.spawn(key, dispatcher, Some(launch), None, Wish::Run);
+        self.spawn(key, dispatcher, Some(launch), None, DesiredState::Run);
     }
 
-    fn dispatcher(&self, key: &JobKey, order: &JobOrder) -> Result<Arc<dyn Dispatcher>, String> {
+    fn dispatcher(&self, key: &JobKey, order: &JobSpec) -> Result<Arc<dyn Dispatcher>, String> {
         if order.kind != self.kind.serves() {
             let (own, wanted) = (self.kind.serves().as_str(), order.kind.as_str());
             return Err(format!("this agent launches jobs of `{own}`, not of `{wanted}`"));
@@ -170,7 +170,7 @@ impl AgentLoop {
         dispatcher: Arc<dyn Dispatcher>,
         launch: Option<Launch>,
         handle: Option<String>,
-        wish: Wish,
+        wish: DesiredState,
     ) {
         let (wish, wishes) = watch::channel(wish);
         let (tails, asked) = mpsc::channel(TAILS);
@@ -194,7 +194,7 @@ impl AgentLoop {
     fn clean_up(&mut self, key: JobKey) {
         let Some(dispatcher) = self.kind.cleaner(&key) else { return };
         tracing::info!(job = %job_name(&key), "removing an orphaned job");
-        let (wish, wishes) = watch::channel(Wish::Forget);
+        let (wish, wishes) = watch::channel(DesiredState::Forget);
         let (_, tails) = mpsc::channel(1);
         let job = JobLoop {
             key,

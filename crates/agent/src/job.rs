@@ -11,7 +11,7 @@ use canyon_api::agent::{JobKey, JobReport, TailAnswer, TailBytes, TailRequest};
 use canyon_dispatch::{
     DispatchError, Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream, Then,
 };
-use canyon_domain::agent_job::{TAIL_LIMIT, Wish};
+use canyon_domain::agent_job::{DesiredState, MAX_TAIL_BYTES};
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) struct JobLoop {
     pub(crate) dispatcher: Arc<dyn Dispatcher>,
     /// The launch data, until the job was started.
     pub(crate) launch: Option<Launch>,
-    pub(crate) wish: watch::Receiver<Wish>,
+    pub(crate) wish: watch::Receiver<DesiredState>,
     pub(crate) tails: mpsc::Receiver<TailRequest>,
     pub(crate) hint: Arc<Notify>,
     pub(crate) slot: JobSlot,
@@ -65,7 +65,7 @@ pub(crate) struct JobLoop {
 struct ReportedState {
     observation: Option<Observation>,
     gone: bool,
-    done: Wish,
+    done: DesiredState,
     forget_since: Option<Instant>,
     stop_requested: bool,
 }
@@ -82,7 +82,7 @@ impl JobLoop {
                 self.observe(&mut reported).await;
             }
             self.carry_out(&mut reported).await;
-            if reported.done == Wish::Forget {
+            if reported.done == DesiredState::Forget {
                 return;
             }
             let idle = reported.gone && *self.wish.borrow() <= reported.done;
@@ -128,7 +128,7 @@ impl JobLoop {
     async fn start(&mut self, launch: &Launch, reported: &mut ReportedState) {
         let mut may_have_started = false;
         loop {
-            if *self.wish.borrow_and_update() > Wish::Run {
+            if *self.wish.borrow_and_update() > DesiredState::Run {
                 if !may_have_started {
                     self.record(reported, Observation::Gone(None));
                 }
@@ -166,7 +166,7 @@ impl JobLoop {
                 }
             };
             let until = Instant::now() + pause;
-            while Instant::now() < until && *self.wish.borrow() == Wish::Run {
+            while Instant::now() < until && *self.wish.borrow() == DesiredState::Run {
                 self.wait(Some(until - Instant::now())).await;
             }
         }
@@ -187,10 +187,10 @@ impl JobLoop {
             return;
         }
         let done = match wish {
-            Wish::Run => true,
-            Wish::Stop => reported.gone || self.stop(StopMode::Graceful).await,
-            Wish::Kill => reported.gone || self.stop(StopMode::Kill).await,
-            Wish::Forget => self.forget(reported).await,
+            DesiredState::Run => true,
+            DesiredState::Stop => reported.gone || self.stop(StopMode::Graceful).await,
+            DesiredState::Kill => reported.gone || self.stop(StopMode::Kill).await,
+            DesiredState::Forget => self.forget(reported).await,
         };
         if done {
             reported.done = wish;
@@ -258,7 +258,7 @@ impl JobLoop {
             timeout(CALL_TIMEOUT, self.dispatcher.tail(&self.reference, stream, tail.offset));
         let bytes = match read.await {
             Ok(Ok(mut bytes)) => {
-                bytes.truncate(TAIL_LIMIT);
+                bytes.truncate(MAX_TAIL_BYTES);
                 TailBytes::Bytes(STANDARD.encode(bytes))
             }
             Ok(Err(error)) => TailBytes::Failed(error.to_string()),

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::job_name::job_name;
 use crate::next::Next;
 use canyon_api::agent::{JobKey, JobReport, MAX_WAIT, Poll, Work};
-use canyon_domain::agent_job::OFFER;
+use canyon_domain::agent_job::OFFER_TIMEOUT;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -86,7 +86,7 @@ impl AgentLoop {
     /// The pause that Canyon asks for. It is bounded while takes are unconfirmed: this agent may hold those jobs already,
     /// and their time to start runs.
     fn bounded_pause(&self, asked: Option<Duration>) -> Option<Duration> {
-        let longest = if self.unconfirmed.jobs.is_empty() { LONGEST_PAUSE } else { OFFER };
+        let longest = if self.unconfirmed.jobs.is_empty() { LONGEST_PAUSE } else { OFFER_TIMEOUT };
         asked.map(|pause| pause.min(longest))
     }
 

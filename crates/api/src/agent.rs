@@ -10,7 +10,7 @@ mod view;
 pub use view::{AdoptQuery, AgentQuery, AgentUpdateBody, AgentView, SessionView};
 
 use canyon_domain::agent::Adoption;
-use canyon_domain::agent_job::{JobOrder, Wish};
+use canyon_domain::agent_job::{DesiredState, JobSpec};
 use canyon_domain::deadline::Observation;
 use canyon_domain::ids::{DeploymentId, RunnerId, RunnerUuid};
 use canyon_domain::runner::RunnerType;
@@ -143,13 +143,13 @@ pub struct HeldJob {
     pub job: JobKey,
     /// What to run.
     #[schema(value_type = Object)]
-    pub order: JobOrder,
+    pub order: JobSpec,
     /// Name of the job on its platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
     /// The state that Canyon wants the job in.
     #[schema(value_type = String)]
-    pub wish: Wish,
+    pub wish: DesiredState,
 }
 
 /// Polls for work.
@@ -172,7 +172,7 @@ pub struct Poll {
 /// The answer to [`Poll`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Work {
-    /// Offered jobs; the agent must take them within [`OFFER`](canyon_domain::agent_job::OFFER).
+    /// Offered jobs; the agent must take them within [`OFFER_TIMEOUT`](canyon_domain::agent_job::OFFER_TIMEOUT).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<JobKey>,
     /// Wanted states of its jobs.
@@ -197,7 +197,7 @@ pub struct JobWish {
     pub job: JobKey,
     /// The wanted state.
     #[schema(value_type = String)]
-    pub wish: Wish,
+    pub wish: DesiredState,
 }
 
 /// A request for a part of a job's output.
@@ -237,7 +237,7 @@ pub struct TakenJob {
     pub job: JobKey,
     /// What to run.
     #[schema(value_type = Object)]
-    pub order: JobOrder,
+    pub order: JobSpec,
     /// Variables that its runner needs before its claim. They contain the claim code, which is
     /// valid once.
     pub environment: BTreeMap<String, String>,
@@ -275,7 +275,7 @@ pub struct JobReport {
     /// The wanted state that the agent has applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    pub done: Option<Wish>,
+    pub done: Option<DesiredState>,
     /// The requested part of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<TailAnswer>,

@@ -10,7 +10,7 @@ use aws_sdk_kms::primitives::Blob;
 use aws_sdk_kms::types::DataKeySpec;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use canyon_domain::seam::Clock;
+use canyon_domain::ports::Clock;
 use canyon_identity::master_key::MasterKey;
 use canyon_identity::master_keys::{MasterKeyError, MasterKeySource};
 use canyon_store::outcome::Created;

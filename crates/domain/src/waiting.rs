@@ -1,9 +1,9 @@
 //! What a deployment that has no running job waits for.
 
 use crate::deployment::{Deployment, Status};
+use crate::deployment_queue::DeploymentQueue;
 pub use crate::hold::Hold;
 use crate::ids::DeploymentId;
-use crate::turn::Turns;
 use jiff::Timestamp;
 
 /// The reason of a wait, for programs.
@@ -55,7 +55,7 @@ pub struct Waiting {
 impl Waiting {
     /// What a deployment waits for; `None` once a runner has reported. `turns` are those of its environment; only a queued
     /// deployment needs them.
-    pub fn of(deployment: &Deployment, turns: &Turns) -> Option<Self> {
+    pub fn of(deployment: &Deployment, turns: &DeploymentQueue) -> Option<Self> {
         match deployment.status {
             Status::Queued => Some(Self::queued(deployment, turns)),
             Status::Launching => Some(Self::launching(deployment)),
@@ -67,7 +67,7 @@ impl Waiting {
         }
     }
 
-    fn queued(deployment: &Deployment, turns: &Turns) -> Self {
+    fn queued(deployment: &Deployment, turns: &DeploymentQueue) -> Self {
         let blocked_by = turns.blocked_by(deployment.id);
         let (code, reason) = match blocked_by {
             Some(other) => (

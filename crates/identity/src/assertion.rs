@@ -6,7 +6,7 @@
 use crate::signer::{Signer, SignerError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use canyon_domain::seam::{Clock, Entropy};
+use canyon_domain::ports::{Clock, Entropy};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use jiff::Timestamp;

@@ -8,7 +8,7 @@ use crate::assertion::{
     AssertionCache, AssertionError, MIN_REMAINING_LIFE, SigningContext, Statement,
 };
 use crate::signer::{Signer, SignerError};
-use canyon_domain::seam::{Clock, Entropy};
+use canyon_domain::ports::{Clock, Entropy};
 use futures::future::join_all;
 use jiff::Timestamp;
 use secrecy::SecretString;

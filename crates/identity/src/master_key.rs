@@ -7,7 +7,7 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use canyon_domain::seam::Entropy;
+use canyon_domain::ports::Entropy;
 use secrecy::SecretString;
 
 /// Length of the key, in bytes.

@@ -141,7 +141,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     let (changes, ends) = changes.with_most_waits(limits.connections / 4 * 3).telling_ends();
     let hints = changes.clone();
     let on_write = Arc::new(move |request: &[u8]| hints.written(request));
-    let embedded = Embedded::open_telling(&data_dir.join("canyon.db"), on_write)?;
+    let embedded = Embedded::open_with_request_hook(&data_dir.join("canyon.db"), on_write)?;
     let table = Table::new(embedded.client(), "canyon");
     table.ensure().await?;
     let listener = TcpListener::bind(settings.listen)
@@ -167,7 +167,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         authenticated: Recent::default(),
         agents: AgentDesk::hinted(),
         api_url: settings.advertise_url.unwrap_or_else(|| url.clone()),
-        up_since: canyon_domain::seam::Clock::now(&System),
+        up_since: canyon_domain::ports::Clock::now(&System),
         job_token_life: canyon_functions::app::job_tokens::LIFE,
         serves_local_runners: true,
     };
@@ -229,7 +229,7 @@ fn issuers(url: &str, keys: &Path) -> Issuers {
 fn master_key(path: &Path) -> Result<MasterKey, LocalError> {
     let key = key_file::load_or_create(path, || {
         let mut bytes = vec![0; KEY_LENGTH];
-        canyon_domain::seam::Entropy::fill(&System, &mut bytes);
+        canyon_domain::ports::Entropy::fill(&System, &mut bytes);
         bytes
     })?;
     MasterKey::new(&key).map_err(|source| LocalError::MasterKey { path: path.to_owned(), source })

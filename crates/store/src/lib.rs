@@ -6,7 +6,7 @@
 
 pub mod agent_jobs;
 pub mod agents;
-pub mod allowance;
+pub mod api_rate_limit;
 pub mod audit;
 pub mod backoff;
 mod batch;
@@ -31,8 +31,8 @@ pub mod meter;
 mod named;
 pub mod organizations;
 pub mod outcome;
-pub mod pace;
 pub mod page;
+pub mod rate_limiter;
 mod released_slots;
 pub mod runner_checks;
 pub mod runner_profiles;

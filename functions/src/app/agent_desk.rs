@@ -4,7 +4,7 @@ use super::App;
 use crate::agent_hints::AgentHints;
 use canyon_api::agent::JobKey;
 use canyon_domain::agent::{Adoption, Agent};
-use canyon_domain::agent_job::Wish;
+use canyon_domain::agent_job::DesiredState;
 use canyon_domain::ids::{AgentId, OrgId, OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::runner::agents::{AgentSettings, AgentTarget, ProfileName};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
@@ -76,7 +76,7 @@ pub(crate) struct Notification {
 pub(crate) enum NotificationKind {
     Offer,
     Held,
-    Wish(Wish),
+    Wish(DesiredState),
     Tail(u64),
 }
 

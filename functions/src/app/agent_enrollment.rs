@@ -88,7 +88,7 @@ impl Enrollment {
             return false;
         }
         let is_of_no_runner = self.token.as_ref().is_some_and(|scope| scope.runner.is_none());
-        let by_labels = agent.settled_at.is_some() || is_of_no_runner;
+        let by_labels = agent.settings_fixed_at.is_some() || is_of_no_runner;
         // A token without labels lets its agents choose their own. An agent with more labels than the token also
         // takes other jobs.
         !by_labels || self.token_labels.is_empty() || self.token_labels == agent.labels

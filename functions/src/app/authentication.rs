@@ -72,7 +72,7 @@ impl App {
         if let Some(grant) = &token.grant {
             let org = token.principal.org;
             let account = self.table.service_account(org, &grant.service_account).await?;
-            if !grant.stands(account.as_ref()) {
+            if !grant.is_current(account.as_ref()) {
                 return Ok(None);
             }
         }

@@ -123,7 +123,7 @@ impl App {
         if let Some(agent) = &found
             && let Some(session) = &agent.session
         {
-            let is_own = session.program == POLLER_PROGRAM && session.place == place;
+            let is_own = session.program == POLLER_PROGRAM && session.platform_id == place;
             let may_go_on = agent.adoption == Adoption::Adopted && key_of(agent) == runner.key;
             if is_own && session.closed_at.is_none() && may_go_on {
                 return Ok(session.number);

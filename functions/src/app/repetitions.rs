@@ -5,11 +5,11 @@ use super::App;
 use crate::app::error::AppError;
 use canyon_api::ask::REPEATED;
 use canyon_domain::principal::Principal;
-use canyon_store::allowance::{Allowance, Allowed};
+use canyon_store::api_rate_limit::{Decision, RateLimit};
 use std::time::Duration;
 
 /// A request with the same nonce is carried out once in a day.
-const ONCE: Allowance = Allowance { burst: 1, interval: Duration::from_hours(24) };
+const ONCE: RateLimit = RateLimit { burst: 1, interval: Duration::from_hours(24) };
 
 impl App {
     /// Passes once for each nonce of a caller's requests.
@@ -24,8 +24,8 @@ impl App {
     ) -> Result<(), AppError> {
         let name = format!("asks#{}#{}#{nonce}", by.org, by.caller());
         match self.table.allow(&name, ONCE, self.now()).await? {
-            Allowed::Yes { .. } => Ok(()),
-            Allowed::After(_) => {
+            Decision::Allowed { .. } => Ok(()),
+            Decision::RetryAfter(_) => {
                 let message = "this request was carried out before, and is not carried out a second time: the network \
                     has delivered it twice. Check the result of the first one, and send a new request if you need \
                     another";

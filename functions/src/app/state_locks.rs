@@ -9,7 +9,7 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::lifecycle::Refused;
-use canyon_domain::state_lock::{self, Proof, StateLock, Verdict};
+use canyon_domain::state_lock::{self, LockDecision, Proof, StateLock};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::DeploymentFilter;
@@ -44,22 +44,22 @@ impl App {
             let newest = PageRequest { limit: LOOK_BACK, after: None };
             let filter = DeploymentFilter::Environment(deployment.env_uuid);
             let others = self.table.deployments(of.org, &filter, &newest).await?.items;
-            let verdict = state_lock::judge(lock, &deployment, of.number, &others);
-            let changed = state_lock::judged(&mut deployment, lock, &verdict, self.now());
+            let verdict = state_lock::decide(lock, &deployment, of.number, &others);
+            let changed = state_lock::record_decision(&mut deployment, lock, &verdict, self.now());
             let answer = answer(lock, &verdict, &deployment);
             if !changed {
                 return Ok(answer);
             }
             deployment.version += 1;
             let saved = match &verdict {
-                Verdict::Break(proof) => {
+                LockDecision::Break(proof) => {
                     let record = self.record_of_break(lock, proof, &deployment);
                     self.table.save_deployment_with(of.org, &deployment, &record).await?
                 }
-                Verdict::Wait(_) => {
+                LockDecision::Wait(_) => {
                     self.table.save_deployment(of.org, &deployment, Wake::Launcher).await?
                 }
-                Verdict::Keep(_) => {
+                LockDecision::Keep(_) => {
                     self.table.save_deployment(of.org, &deployment, Wake::None).await?
                 }
             };
@@ -90,15 +90,15 @@ impl App {
     }
 }
 
-fn answer(lock: &StateLock, verdict: &Verdict, asker: &Deployment) -> JudgeLockAnswer {
+fn answer(lock: &StateLock, verdict: &LockDecision, asker: &Deployment) -> JudgeLockAnswer {
     let (verdict, reason) = match verdict {
-        Verdict::Break(proof) => (LockVerdict::Break, proof.to_string()),
-        Verdict::Keep(reason) => (LockVerdict::Keep, reason.to_string()),
-        Verdict::Wait(holder) => {
+        LockDecision::Break(proof) => (LockVerdict::Break, proof.to_string()),
+        LockDecision::Keep(reason) => (LockVerdict::Keep, reason.to_string()),
+        LockDecision::Wait(holder) => {
             let met = asker.open_attempt().and_then(|attempt| attempt.lock.as_ref());
-            let status = met.and_then(|met| met.said.as_deref());
+            let status = met.and_then(|met| met.platform_report.as_deref());
             let status = status.map_or_else(String::new, |status| format!(" ({status})"));
-            (LockVerdict::Wait, format!("{}{status}", state_lock::waiting(*holder)))
+            (LockVerdict::Wait, format!("{}{status}", state_lock::waiting_message(*holder)))
         }
     };
     JudgeLockAnswer { id: lock.id.clone(), verdict, reason }

@@ -7,8 +7,8 @@
 use super::App;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgId, ServiceAccountId};
+use canyon_domain::ports::Clock;
 use canyon_domain::principal::{Principal, SignIn};
-use canyon_domain::seam::Clock;
 use canyon_domain::service_account::ServiceAccount;
 use canyon_identity::bearer;
 use canyon_identity::verify::{

@@ -12,8 +12,8 @@ use axum::http::StatusCode;
 use canyon_api::agent::{
     MAX_WAIT, OpenSession, Poll, Reports, ReportsTaken, SessionOpened, TakeJobs, TakenJobs, Work,
 };
-use canyon_domain::agent::labels_fault;
-use canyon_domain::agent_job::MAX_FOUND;
+use canyon_domain::agent::invalid_labels_reason;
+use canyon_domain::agent_job::MAX_FOUND_JOBS;
 use canyon_domain::field_error::FieldErrors;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -73,11 +73,11 @@ fn check(body: &OpenSession) -> Result<(), FieldErrors> {
     if !(1..=10_000).contains(&body.concurrency) {
         faults.add("concurrency", "is from 1 to 10000");
     }
-    if let Some(fault) = labels_fault(&body.labels) {
+    if let Some(fault) = invalid_labels_reason(&body.labels) {
         faults.add("labels", fault);
     }
-    if body.found.len() > MAX_FOUND {
-        faults.add("found", format!("has at most {MAX_FOUND} jobs"));
+    if body.found.len() > MAX_FOUND_JOBS {
+        faults.add("found", format!("has at most {MAX_FOUND_JOBS} jobs"));
     }
     faults.into_result(())
 }

@@ -18,7 +18,7 @@ use canyon_api::service_account::{
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgId, ServiceAccountId};
 use canyon_domain::service_account::{self, MAX_POLICIES};
-use canyon_domain::trust_policy::{self, PolicyOrder};
+use canyon_domain::trust_policy::{self, PolicyRequest};
 use canyon_identity::verify::{KeySet, PrivateIssuers};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -84,7 +84,7 @@ fn policies(
             faults.add(format!("{path}.jwks"), error.to_string());
         }
         let bound = policy.bound_claims.into_iter();
-        let order = PolicyOrder {
+        let order = PolicyRequest {
             issuer: policy.issuer,
             audience: policy.audience,
             bound_claims_type: policy.bound_claims_type,

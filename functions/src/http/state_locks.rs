@@ -50,6 +50,6 @@ async fn judge_lock(
             return Err(ApiError::field(field, reason));
         }
     }
-    let lock = StateLock { id, who, created, operation, neighbour };
+    let lock = StateLock { id, who, created, operation, host_process: neighbour };
     Ok(Json(app.judge_lock(run.of, &run.token, &lock).await?))
 }

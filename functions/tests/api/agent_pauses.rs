@@ -36,7 +36,7 @@ async fn an_agent_waits_in_its_request_while_it_has_work_and_comes_again_when_it
     let (work, _) = ask(&api, &token, 0, 1).await;
     assert_eq!((&work["offers"], &work["pause_ms"]), (&json!([key]), &json!(0)), "{work}");
     say(&api, &token, "berlin/sessions/1/take", json!({ "jobs": [key] })).await;
-    assert!(job(&api, &key).await.unwrap().taken.is_some());
+    assert!(job(&api, &key).await.unwrap().holder.is_some());
     for running in [1, 0] {
         let (work, took) = ask(&api, &token, running, 1).await;
         assert_eq!(work, json!({ "pause_ms": 0 }), "{running}");

@@ -3,8 +3,8 @@
 use crate::agent_world::{Key, code, far, far_away, job, open, opening, order, say, token, view};
 use crate::harness::{Answer, Api, message};
 use canyon_domain::agent::{Agent, TokenScope};
-use canyon_domain::agent_job::Wish;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::agent_job::DesiredState;
+use canyon_domain::ports::Clock as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -243,7 +243,7 @@ async fn an_agent_by_a_token_for_labels_that_holds_a_job_keeps_its_name_until_th
         }
     }
     let mut ended = job(&api, &job_key).await.unwrap();
-    assert!(ended.want(Wish::Forget));
+    assert!(ended.raise_desired_state(DesiredState::Forget));
     ended.version += 1;
     api.app.table.save_agent_job(api.ours.uuid, &ended, api.clock.now()).await.unwrap();
     assert_eq!(opens_by_key(&api, &key, "berlin").await.0, 201);

@@ -2,8 +2,8 @@
 
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
+use canyon_domain::ports::{Clock, Entropy};
 use canyon_domain::principal::{Principal, Role, SignIn};
-use canyon_domain::seam::{Clock, Entropy};
 use canyon_functions::app::agent_desk::AgentDesk;
 use canyon_functions::app::authentication::Recent;
 use canyon_functions::app::token_exchange::SignIns;
@@ -86,7 +86,8 @@ impl Api {
         let changes = Changes::new(Duration::from_millis(200));
         let hints = changes.clone();
         let on_write = Arc::new(move |request: &[u8]| hints.written(request));
-        let embedded = Embedded::open_telling(&folder.path().join("canyon.db"), on_write).unwrap();
+        let embedded =
+            Embedded::open_with_request_hook(&folder.path().join("canyon.db"), on_write).unwrap();
         let table = Table::new(embedded.client(), "canyon");
         table.ensure().await.unwrap();
         let clock = Arc::new(TestClock(Mutex::new("2026-01-15T12:00:00Z".parse().unwrap())));

@@ -198,7 +198,7 @@ async fn an_address_takes_only_the_bytes_that_it_was_signed_for() {
     let (status, answer) = ask(&api.ours.deployer, MAX_ARCHIVE as u64).await;
     assert_eq!(status, 200, "{answer}");
     let until: jiff::Timestamp = answer["expires_at"].as_str().unwrap().parse().unwrap();
-    let now = canyon_domain::seam::Clock::now(api.clock.as_ref());
+    let now = canyon_domain::ports::Clock::now(api.clock.as_ref());
     assert!(until > now && until < now + Duration::from_mins(6), "{until}");
 }
 

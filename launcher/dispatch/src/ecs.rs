@@ -32,10 +32,10 @@ use crate::{
 use async_trait::async_trait;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
+use canyon_domain::ports::Clock;
 use canyon_domain::runner::RunnerConfiguration;
 use canyon_domain::runner::ecs::{EcsJob, ServerlessEcs};
 use canyon_domain::runner::eks::AwsAuth;
-use canyon_domain::seam::Clock;
 use canyon_identity::bearer::AttemptRef;
 use canyon_identity::federation::Federation;
 use canyon_identity::job_name::job_name;

@@ -43,7 +43,7 @@ use async_trait::async_trait;
 use calls::Calls;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_identity::federation::Federation;
 use canyon_identity::system::System;
 pub use connect::ClusterSource;

@@ -4,12 +4,12 @@
 use crate::world::{Moved, World, record};
 use canyon_dispatch::{ChosenAgent, Dispatcher, JobRef, Launch, Platform, Remains, Steps, Target};
 use canyon_domain::agent::Agent;
-use canyon_domain::agent_job::{AgentJob, Wish};
+use canyon_domain::agent_job::{AgentJob, DesiredState};
 use canyon_domain::deadline::Observation;
 use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId, RunnerUuid};
+use canyon_domain::ports::Clock;
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_domain::runner_check::{StepReport, StepResult};
-use canyon_domain::seam::Clock;
 use canyon_launcher::agents::platforms;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -192,7 +192,7 @@ async fn a_live_agent_keeps_its_job_when_the_runner_selects_another() {
     far.clock().by(61);
     far.polls(&mut boston).await;
     far.dispatcher(&named("boston")).observe(&job).await;
-    assert_eq!(far.stored(&job).await.unwrap().taken.unwrap().agent, boston.id);
+    assert_eq!(far.stored(&job).await.unwrap().holder.unwrap().agent, boston.id);
 }
 
 #[tokio::test]
@@ -203,8 +203,8 @@ async fn a_job_of_a_restarted_agent_is_reassigned_although_the_runner_selects_an
         (far.job(far.taken_by(&berlin)).await, far.job(far.taken_by(&berlin)).await);
     far.restarts(&mut berlin).await;
     let holder = async |job: &JobRef| {
-        let taken = far.stored(job).await.unwrap().taken.unwrap();
-        assert!(taken.handed_over, "its new holder must be notified: {taken:?}");
+        let taken = far.stored(job).await.unwrap().holder.unwrap();
+        assert!(taken.reassigned, "its new holder must be notified: {taken:?}");
         (taken.agent, taken.session)
     };
     assert_eq!(far.dispatcher(&named("boston")).observe(&first).await, Observation::Alive);
@@ -223,7 +223,7 @@ async fn a_job_to_forget_is_reassigned_within_its_place_if_its_holder_is_gone() 
     far.polls(&mut boston).await;
     assert_eq!(far.dispatcher(&named("boston")).forget(&job).await, Remains::Nothing);
     let left = far.stored(&job).await.unwrap();
-    assert_eq!((left.taken.unwrap().agent, left.wish), (boston.id, Wish::Forget));
+    assert_eq!((left.holder.unwrap().agent, left.desired), (boston.id, DesiredState::Forget));
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn a_cancelled_silent_job_is_to_be_looked_after_once_its_pod_must_have_end
     let job = far.job(cancelled).await;
     let is_looked_after = async || {
         far.dispatcher(&named("berlin")).observe(&job).await;
-        far.stored(&job).await.unwrap().polled.unwrap().look
+        far.stored(&job).await.unwrap().polled.unwrap().check_pending
     };
     assert!(!is_looked_after().await, "its pod may end by itself");
     far.clock().by(4 * 60);
@@ -336,7 +336,11 @@ async fn a_job_without_anything_left_to_do_is_removed_at_once() {
     }
     assert_eq!(far.stored(&waiting).await, None);
     assert_eq!(far.stored(&never_handed_out).await, None);
-    assert_eq!(far.stored(&held).await.unwrap().wish, Wish::Forget, "its agent removes it");
+    assert_eq!(
+        far.stored(&held).await.unwrap().desired,
+        DesiredState::Forget,
+        "its agent removes it"
+    );
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::events::DeploymentEvent;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::lifecycle;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_launcher::publish::Publish;
 use canyon_launcher::{LaunchError, REMOVAL_RETRY_PAUSE, Sweeper, Why};
 use canyon_store::deployment_lists::Due;
@@ -203,7 +203,7 @@ async fn an_end_that_the_bus_did_not_accept_is_published_later_and_then_once() {
     let mut world = World::new().await;
     let (org, _) = world.organization("acme").await;
     let bus = Broken::default();
-    world.launcher.table = world.table.clone().telling_ends();
+    world.launcher.table = world.table.clone().with_published_ends();
     world.launcher.publisher = Some(Arc::new(bus.clone()));
     let due = running(&world, org).await;
     let mut deployment = world.read(due).await;

@@ -7,7 +7,7 @@ use canyon_domain::deployment::Status;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::lifecycle;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_domain::waiting::Hold;
 use canyon_launcher::Why;
 use canyon_store::deployment_item::Wake;
@@ -73,7 +73,7 @@ async fn never_more_than_three(binding: &str, in_words: &str, other: &str) {
         }
         let running = open(&world, &all).await;
         assert!((1..=3).contains(&running), "{running} run, {} have ended", ended.len());
-        assert_eq!(world.table.held_places(org, &scope).await.unwrap().len(), running);
+        assert_eq!(world.table.held_slots(org, &scope).await.unwrap().len(), running);
         for due in &all {
             let deployment = world.read(*due).await;
             if deployment.open_attempt().is_some() {
@@ -91,7 +91,7 @@ async fn never_more_than_three(binding: &str, in_words: &str, other: &str) {
         world.clock.by(6);
     }
     for scope in [scope, other] {
-        assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+        assert!(world.table.held_slots(org, &scope).await.unwrap().is_empty());
     }
 }
 
@@ -112,7 +112,7 @@ async fn a_failed_attempt_releases_its_slot_before_the_next_one_takes_it() {
     deployment.version += 1;
     let saved = world.table.save_deployment(org, &deployment, Wake::None).await.unwrap();
     assert_eq!(saved, Saved::Yes);
-    assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+    assert!(world.table.held_slots(org, &scope).await.unwrap().is_empty());
 
     world.clock.by(6);
     world.tend(other).await;
@@ -138,16 +138,16 @@ async fn a_slot_whose_holder_is_gone_is_reclaimed() {
     let mut items = scan.items().iter();
     let item = items.find(|item| is_place(item["pk"].as_s().unwrap())).unwrap().clone();
     end(&world, gone).await;
-    assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+    assert!(world.table.held_slots(org, &scope).await.unwrap().is_empty());
     // As after a restore of a part of the table, or a defect: no process ever releases it.
     client.put_item().table_name("canyon").set_item(Some(item)).send().await.unwrap();
-    let held = world.table.held_places(org, &scope).await.unwrap();
+    let held = world.table.held_slots(org, &scope).await.unwrap();
     assert_eq!(held[0].holder.deployment, gone.id);
 
     let due = world.accept(org).await;
     world.tend(due).await;
     assert!(world.read(due).await.open_attempt().is_some());
-    let held = world.table.held_places(org, &scope).await.unwrap();
+    let held = world.table.held_slots(org, &scope).await.unwrap();
     assert_eq!(held.len(), 1);
     assert_eq!(held[0].holder.deployment, due.id);
 }
@@ -169,13 +169,13 @@ async fn a_deployment_without_an_agent_holds_no_slot_and_waits_for_one() {
     let waits = world.read(due).await;
     assert_eq!((waits.status, waits.message.as_str()), (Status::Queued, absent));
     assert_eq!(waits.hold, Some(Hold::Agent));
-    assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+    assert!(world.table.held_slots(org, &scope).await.unwrap().is_empty());
 
     *script.absence.lock().unwrap() = None;
     world.clock.by(30);
     world.tend(due).await;
     assert!(world.read(due).await.open_attempt().is_some());
-    assert_eq!(world.table.held_places(org, &scope).await.unwrap().len(), 1);
+    assert_eq!(world.table.held_slots(org, &scope).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -190,6 +190,6 @@ async fn an_attempt_from_before_a_limit_holds_no_slot_and_releases_none() {
     assert_eq!(open(&world, &[before, after]).await, 2);
     world.claim(before).await;
     end(&world, before).await;
-    let held = world.table.held_places(org, &scope).await.unwrap();
+    let held = world.table.held_slots(org, &scope).await.unwrap();
     assert_eq!(held.iter().map(|held| held.holder.deployment).collect::<Vec<_>>(), [after.id]);
 }

@@ -7,7 +7,7 @@ use canyon_store::outcome::Saved;
 
 async fn switch(world: &World, org: OrgUuid, disabled: bool) {
     let runner = RUNNER.parse().unwrap();
-    let saved = world.table.switch_runner(org, &runner, disabled, &record()).await.unwrap();
+    let saved = world.table.set_runner_disabled(org, &runner, disabled, &record()).await.unwrap();
     assert_eq!(saved, Saved::Yes);
 }
 

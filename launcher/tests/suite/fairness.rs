@@ -8,7 +8,7 @@ use crate::world::World;
 use async_trait::async_trait;
 use canyon_domain::deployment::Status;
 use canyon_domain::events::DeploymentEvent;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_launcher::publish::Publish;
 use canyon_launcher::{LaunchError, RECONCILE_TIMEOUT, Sweeper, Why};
 use canyon_store::error::BoxError;
@@ -116,7 +116,7 @@ async fn a_reconciliation_that_hangs_without_another_limit_is_cancelled_and_retr
     let mut world = World::new().await;
     let (org, answers) = world.organization("honest").await;
     *answers.refuses.lock().unwrap() = true;
-    world.launcher.table = world.table.clone().telling_ends();
+    world.launcher.table = world.table.clone().with_published_ends();
     world.launcher.publisher = Some(Arc::new(SilentBus));
     let due = world.accept(org).await;
     world.tend(due).await;

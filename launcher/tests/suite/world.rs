@@ -3,14 +3,14 @@
 use crate::platform::{Script, Scripted};
 use canyon_domain::attempt::{Claim, SecretHash};
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
+use canyon_domain::deployment::{Deployment, Mode, Status, StoredResults};
+use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
+use canyon_domain::ports::{Clock, Entropy as _};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
-use canyon_domain::seam::{Clock, Entropy as _};
-use canyon_domain::turn::Turns;
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -132,7 +132,7 @@ impl World {
         let id = DeploymentId(System.id(now));
         let mut environment = environment(&format!("env-{}", id.0.simple()), now);
         self.table.create_environment(org, &environment, &record()).await.unwrap();
-        environment.turns.join(id).unwrap();
+        environment.queue.join(id).unwrap();
         environment.version += 1;
         let (new, record) = (deployment(id, &environment, now), record());
         let mut bundle = bundle();
@@ -147,7 +147,7 @@ impl World {
         let (org, now) = (before.org, self.clock.now());
         let id = DeploymentId(System.id(now));
         let mut environment = self.environment(before).await;
-        environment.turns.join(id).unwrap();
+        environment.queue.join(id).unwrap();
         environment.version += 1;
         let (new, bundle, record) = (deployment(id, &environment, now), bundle(), record());
         let stored = self.table.accept_deployment(org, &new, &bundle, &environment, None, &record);
@@ -229,7 +229,7 @@ fn environment(name: &str, now: Timestamp) -> Environment {
         runner_id: RUNNER.parse().unwrap(),
         created_at: now,
         updated_at: now,
-        turns: Turns::default(),
+        queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
         state: None,
@@ -266,7 +266,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         counts: None,
         state: None,
         refused_deletions: None,
-        kept: Kept::default(),
+        kept: StoredResults::default(),
         completed_at: None,
         version: 1,
     }

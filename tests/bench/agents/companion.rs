@@ -5,7 +5,7 @@ use canyon_api::agent::{
 };
 use canyon_api::attempt::{ClaimBody, DeploymentResultsUpdateBody, ResultStatus};
 use canyon_api::client::{Client, ClientError};
-use canyon_domain::agent_job::Wish;
+use canyon_domain::agent_job::DesiredState;
 use canyon_domain::deadline::Observation;
 use canyon_domain::runner::RunnerType;
 use std::collections::BTreeMap;
@@ -148,7 +148,7 @@ fn report(job: JobKey) -> JobReport {
     JobReport { job, observation: None, handle: None, done: None, tail: None }
 }
 
-fn done(job: JobKey, wish: Wish) -> JobReport {
+fn done(job: JobKey, wish: DesiredState) -> JobReport {
     JobReport { done: Some(wish), ..report(job) }
 }
 

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFE, KeyClaims};
 use canyon_domain::ids::{AgentId, OrgId};
-use canyon_domain::seam::Entropy as _;
+use canyon_domain::ports::Entropy as _;
 use canyon_domain::to_json::to_json_text;
 use canyon_identity::agent_key::AgentKey;
 use canyon_identity::key_file;

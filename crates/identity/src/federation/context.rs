@@ -5,7 +5,7 @@ use crate::assertion::Statement;
 use crate::issuer::Issuer;
 use aws_sdk_sts::config::SharedHttpClient;
 use aws_smithy_http_client::{Builder, tls};
-use canyon_domain::seam::Clock;
+use canyon_domain::ports::Clock;
 use reqwest::Client;
 use secrecy::SecretString;
 use serde_json::{Map, Value};

@@ -3,7 +3,7 @@
 
 use crate::issuer::{AUDIENCE, Issuer, SUBJECT, TestClock, URL, encode, judge, offline};
 use aws_lc_rs::hmac;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_identity::verify::{InvalidKeySet, KeySet, Refusal};
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
+use canyon_domain::ports::{Clock, Entropy as _};
 use canyon_domain::principal::{Principal, Role, SignIn};
-use canyon_domain::seam::{Clock, Entropy as _};
 use canyon_functions::App;
 use canyon_functions::app::agent_desk::AgentDesk;
 use canyon_functions::app::authentication::Recent;

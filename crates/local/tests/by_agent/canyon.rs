@@ -4,7 +4,8 @@
 use canyon_dispatch::{Dispatcher, JobRef, Platform as _, Target};
 use canyon_domain::attempt::Limits;
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::deployment::{Deployment, Kept, Mode, Priority, Status};
+use canyon_domain::deployment::{Deployment, Mode, Priority, Status, StoredResults};
+use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvUuid, OrgUuid, PrincipalId, RunnerUuid};
 use canyon_domain::inventory::{
@@ -12,10 +13,9 @@ use canyon_domain::inventory::{
 };
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::runner::RunnerDefinition;
-use canyon_domain::seam::{Clock as _, Entropy as _};
-use canyon_domain::turn::Turns;
 use canyon_functions::App;
 use canyon_functions::app::agent_desk::AgentDesk;
 use canyon_functions::app::authentication::Recent;
@@ -167,8 +167,8 @@ impl Canyon {
         let mut environment = environment(job, now);
         table.create_environment(self.org, &environment, &record()).await.unwrap();
         let mut deployment = queued(job, &environment, now);
-        environment.turns.join(deployment.id).unwrap();
-        let fence = environment.turns.take(deployment.id).unwrap();
+        environment.queue.join(deployment.id).unwrap();
+        let fence = environment.queue.take(deployment.id).unwrap();
         environment.version += 1;
         let timeouts = RunnerDefinition::parse_stored(self.definition().await).unwrap().timeouts();
         let limits = Limits::new(timeouts, now);
@@ -253,7 +253,7 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
         runner_id: RUNNER.parse().unwrap(),
         created_at: now,
         updated_at: now,
-        turns: Turns::default(),
+        queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
         state: None,
@@ -290,7 +290,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         counts: None,
         state: None,
         refused_deletions: None,
-        kept: Kept::default(),
+        kept: StoredResults::default(),
         completed_at: None,
         version: 1,
     }

@@ -15,7 +15,7 @@
 mod peers;
 
 mod agents;
-mod allowance;
+mod api_rate_limit;
 mod audit;
 mod blobs;
 mod concurrency;
@@ -35,10 +35,10 @@ mod item_sizes;
 mod items;
 mod metering;
 mod organizations;
-mod pace;
 mod pages;
 mod publication;
 mod queries;
+mod rate_limiter;
 mod runner_checks;
 mod runner_profiles;
 mod runner_rules;

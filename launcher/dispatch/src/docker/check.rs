@@ -12,8 +12,8 @@ use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectNetworkOptions, RemoveContainerOptionsBuilder,
 };
 use canyon_domain::ids::DeploymentId;
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::runner_check::CheckStep;
-use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_identity::system::System;
 use std::collections::BTreeMap;
 

@@ -57,7 +57,7 @@ impl EcsDefaults {
             return Err(DispatchError::refused(FailureClass::Config, message));
         }
         // A runner that sets a field of Fargate chooses Fargate.
-        if job.launch_type.is_none() && job.of_fargate_alone().next().is_none() {
+        if job.launch_type.is_none() && job.fargate_only_fields().next().is_none() {
             job.launch_type = self.launch_type;
         }
         Ok(job)

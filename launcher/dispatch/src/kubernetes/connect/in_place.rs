@@ -4,7 +4,7 @@ use super::{Access, Connector, Identity, eks};
 use crate::{AmbientAws, DispatchError};
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_identity::federation::FederationError;
 use kube::config::{
     AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
