@@ -74,7 +74,7 @@ impl Launcher {
             }
         }
         if !places.is_empty()
-            && let Some(reason) = resolved.absence().await
+            && let Some(reason) = resolved.no_agent_reason().await
         {
             return Ok(ConcurrencySlots::None {
                 hold: Hold::Agent,

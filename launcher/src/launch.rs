@@ -4,7 +4,7 @@ use crate::concurrency::ConcurrencySlots;
 use crate::resolved_runner::ResolvedRunner;
 use crate::step_outcome::StepOutcome;
 use crate::{LaunchError, Launcher, jobs_of};
-use canyon_dispatch::{DispatchError, JobRef, Launch, Started, Then};
+use canyon_dispatch::{DispatchError, JobRef, Launch, OnFailure, Started};
 use canyon_domain::attempt::{Limits, Outcome};
 use canyon_domain::deadline::{self, DEFERRED_CHECK_INTERVAL, QUEUE_CHECK};
 use canyon_domain::deployment::Deployment;
@@ -158,15 +158,15 @@ impl Launcher {
         number: u32,
         error: DispatchError,
     ) -> Result<StepOutcome, LaunchError> {
-        match error.then {
-            Then::End => self.fail(due, deployment, number, error.failure).await,
-            Then::Observe => {
+        match error.on_failure {
+            OnFailure::EndAttempt => self.fail(due, deployment, number, error.failure).await,
+            OnFailure::Observe => {
                 tracing::warn!(%error, deployment = %due.id, "cannot tell whether the job started");
                 let until = self.clock.now() + START_RETRY_INTERVAL;
                 deadline::postponed(&mut deployment, error.failure.message, until);
                 self.save(due, deployment).await
             }
-            Then::Again(pause) => {
+            OnFailure::RetryAfter(pause) => {
                 let until = self.clock.now() + pause;
                 deadline::postponed(&mut deployment, error.failure.message, until);
                 self.save(due, deployment).await

@@ -1,6 +1,6 @@
 //! Launches due deployments and enforces their deadlines.
 //!
-//! [`Launcher::tend`] reconciles one deployment: it does what [`canyon_domain::deadline`] says is
+//! [`Launcher::reconcile`] reconciles one deployment: it does what [`canyon_domain::deadline`] says is
 //! to be done now (take the turn, start the job, observe it, stop it, end it). Several processes
 //! may call it at any time for any deployment, because each write is conditional and each call to a
 //! platform may be repeated.
@@ -21,10 +21,10 @@ mod lock_owner;
 mod org_cache;
 mod orphaned_jobs;
 mod orphaned_resources;
-pub mod pace;
 pub mod platforms;
 mod profiles;
 pub mod publish;
+pub mod rate_limiter;
 mod reconcile;
 mod resolved_runner;
 mod salvage;
@@ -112,7 +112,7 @@ pub struct Launcher {
     /// The platform that starts jobs, for each type of runner.
     pub platforms: HashMap<RunnerType, Arc<dyn Platform>>,
     /// When the jobs of each runner were last checked for orphaned jobs.
-    pub last_looks: Arc<LastJobLists>,
+    pub last_job_lists: Arc<LastJobLists>,
     /// The cached concurrency limits of organizations.
     pub limits: Arc<KnownLimits>,
     /// Where events are published; `None` if nowhere.
@@ -137,5 +137,5 @@ pub use checks::STREAM_CHECK_TIMEOUT;
 pub use cleanup::REMOVAL_RETRY_PAUSE;
 pub use concurrency::KnownLimits;
 pub use orphaned_jobs::LastJobLists;
-pub use reconcile::{RECONCILE_TIMEOUT, Why};
+pub use reconcile::{RECONCILE_TIMEOUT, ReconcileTrigger};
 pub use sweep::{Pass, Sweeper};

@@ -37,9 +37,9 @@ impl ResolvedRunner {
     }
 
     /// Why no agent would take a job that is launched now, if that is known.
-    pub(crate) async fn absence(&self) -> Option<String> {
+    pub(crate) async fn no_agent_reason(&self) -> Option<String> {
         match (&self.dispatcher, &self.start_refusal) {
-            (Ok(dispatcher), None) => dispatcher.absence().await,
+            (Ok(dispatcher), None) => dispatcher.no_agent_reason().await,
             // The launch itself reports what is wrong.
             (Ok(_), Some(_)) | (Err(_), _) => None,
         }

@@ -84,7 +84,7 @@ fn opening(instance: &str, concurrency: u32) -> OpenSession {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         protocol: canyon_api::agent::PROTOCOL,
         serves: vec![RunnerType::DockerAgent],
-        place: "test-machine".to_owned(),
+        platform_id: "test-machine".to_owned(),
         labels: [].into(),
         run_untagged_jobs: None,
         runner: Some("far".parse().unwrap()),
@@ -147,8 +147,9 @@ async fn a_job_goes_to_an_agent_ends_and_leaves_nothing() {
     let attempts = &ended.attempts;
     assert!(attempts.len() == 1 && attempts[0].claimed_at.is_some(), "{ended:#?}");
     assert_eq!(failure(&ended).0, FailureClass::Config, "its state's store is not there");
-    let forget =
-        |work: &Work| work.wishes.iter().find(|wish| wish.wish == DesiredState::Forget).copied();
+    let forget = |work: &Work| {
+        work.desired_states.iter().find(|wish| wish.desired == DesiredState::Forget).copied()
+    };
     assert_eq!(agent.until("wish", forget).await.job, job);
     agent.say(JobReport { done: Some(DesiredState::Forget), ..report(job) }).await;
     let poll = Poll::default();

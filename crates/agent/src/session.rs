@@ -119,7 +119,7 @@ impl AgentLoop {
 
     async fn ask_for_session(&mut self, instance: &str) -> Result<SessionOpened, Refusal> {
         let temporary = |reason: String| Refusal::Temporary(reason, None);
-        let place = self.kind.place().await.map_err(|error| temporary(error.to_string()))?;
+        let place = self.kind.platform_id().await.map_err(|error| temporary(error.to_string()))?;
         let found = self.kind.found().await.map_err(|error| temporary(error.to_string()))?;
         let found = jobs_to_name(found, |job| self.jobs.contains_key(job));
         let body = OpenSession {
@@ -127,7 +127,7 @@ impl AgentLoop {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
             serves: vec![self.kind.serves()],
-            place,
+            platform_id: place,
             labels: self.settings.labels.clone(),
             runner: self.settings.runner.clone(),
             run_untagged_jobs: self.settings.run_untagged_jobs,

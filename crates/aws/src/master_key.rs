@@ -39,7 +39,7 @@ impl KmsMasterKey {
     /// backup under another name: KMS unwraps the key only with that name. Without a name it is the
     /// table's own.
     #[must_use]
-    pub fn made_for(mut self, table: Option<&str>) -> Self {
+    pub fn created_for_table(mut self, table: Option<&str>) -> Self {
         if let Some(table) = table {
             table.clone_into(&mut self.made_for);
         }

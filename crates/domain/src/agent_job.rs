@@ -291,7 +291,8 @@ impl AgentJob {
         now: Timestamp,
     ) -> Result<(), JobRefusal> {
         self.check_session(agent, session)?;
-        let is_gone = |seen: &ReportedState| matches!(seen.observation, Observation::Gone(_));
+        let is_gone =
+            |reported: &ReportedState| matches!(reported.observation, Observation::Gone(_));
         if !self.reported.as_ref().is_some_and(is_gone) {
             let handle = handle.or_else(|| self.reported.take().and_then(|seen| seen.handle));
             self.reported = Some(ReportedState { observation, handle, at: now });

@@ -161,7 +161,7 @@ proptest! {
         let mut job = job();
         let mut now = 0;
         let mut place = None;
-        let mut wish = DesiredState::Run;
+        let mut desired = DesiredState::Run;
         for (event, who, session, wait) in events {
             now += wait * 13;
             let name = ["one", "two", "three"][usize::try_from(who).unwrap()];
@@ -176,7 +176,7 @@ proptest! {
                     if job.take(&it.id, session, home, at(now)).is_ok() && holder.is_none() {
                         let offered = offered.unwrap();
                         prop_assert!(offered.agent == it.id && offered.session == session);
-                        prop_assert_eq!(wish, DesiredState::Run);
+                        prop_assert_eq!(desired, DesiredState::Run);
                     }
                 }
                 2 => { job.adopt(&it, None, at(now)); }
@@ -191,8 +191,8 @@ proptest! {
             } else {
                 prop_assert!(holder.is_none());
             }
-            prop_assert!(job.desired >= wish && job.applied <= job.desired);
-            wish = job.desired;
+            prop_assert!(job.desired >= desired && job.applied <= job.desired);
+            desired = job.desired;
         }
     }
 }

@@ -91,9 +91,10 @@ fn a_job_that_cannot_be_handed_out_needs_no_poller_and_has_a_reason() {
     );
     let failure = || Failure::new(FailureClass::Config, "no such thing");
     job.record_undeliverable(failure(), at(0));
-    for wish in [DesiredState::Run, DesiredState::Stop, DesiredState::Kill, DesiredState::Forget] {
-        job.raise_desired_state(wish);
-        assert!(!job.needs_agent() && !job.request_check(at(500)), "{wish:?}");
+    for desired in [DesiredState::Run, DesiredState::Stop, DesiredState::Kill, DesiredState::Forget]
+    {
+        job.raise_desired_state(desired);
+        assert!(!job.needs_agent() && !job.request_check(at(500)), "{desired:?}");
         assert_eq!((job.next_message(at(1)), job.applied), (None, DesiredState::Forget));
         assert_eq!(job.observation(&[], at(1)), Observation::Gone(Some(failure())));
     }
@@ -103,11 +104,11 @@ fn a_job_that_cannot_be_handed_out_needs_no_poller_and_has_a_reason() {
 fn each_cancel_is_sent_once_and_before_any_check() {
     let mut job = handed_out();
     job.request_check(at(30));
-    for wish in [DesiredState::Stop, DesiredState::Kill, DesiredState::Forget] {
-        job.raise_desired_state(wish);
+    for desired in [DesiredState::Stop, DesiredState::Kill, DesiredState::Forget] {
+        job.raise_desired_state(desired);
         assert!(job.needs_agent());
         assert_eq!(job.next_message(at(31)), Some(PollMessage::Cancel));
-        assert_eq!((job.next_message(at(31)), job.applied), (None, wish));
+        assert_eq!((job.next_message(at(31)), job.applied), (None, desired));
     }
     assert!(!job.request_check(at(270)), "its pod may still run");
     assert!(!job.is_removed(), "the poller may not have received it");
@@ -118,11 +119,11 @@ fn each_cancel_is_sent_once_and_before_any_check() {
 #[test]
 fn a_report_that_a_cancelled_job_is_absent_counts_only_after_the_termination_grace() {
     let not_there = || Failure::new(FailureClass::Lost, "it is not there");
-    for wish in [DesiredState::Stop, DesiredState::Kill, DesiredState::Forget] {
+    for desired in [DesiredState::Stop, DesiredState::Kill, DesiredState::Forget] {
         let mut job = handed_out();
         job.request_check(at(30));
         assert_eq!(job.next_message(at(30)), Some(PollMessage::Check));
-        job.raise_desired_state(wish);
+        job.raise_desired_state(desired);
         assert_eq!(job.next_message(at(100)), Some(PollMessage::Cancel));
         assert!(
             !job.report_failed(not_there(), at(101)),
@@ -131,7 +132,7 @@ fn a_report_that_a_cancelled_job_is_absent_counts_only_after_the_termination_gra
         assert!(!job.request_check(at(339)) && !job.report_failed(not_there(), at(339)));
         // The check is repeated: the first answer is lost, the second arrives.
         for second in [340, 355] {
-            assert!(job.request_check(at(second)) && job.needs_agent(), "{wish:?}");
+            assert!(job.request_check(at(second)) && job.needs_agent(), "{desired:?}");
             assert_eq!(job.next_message(at(second + 1)), Some(PollMessage::Check));
         }
         assert!(job.report_failed(not_there(), at(357)));

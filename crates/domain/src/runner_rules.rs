@@ -177,16 +177,17 @@ mod tests {
     }
 
     /// The reference model: tries scopes from the longest path to the shortest, with the type before without.
-    fn reference(rules: &[Rule], place: &RuleTarget) -> Result<Option<RunnerId>, ()> {
-        let mut path = Some(place.project.as_str());
+    fn reference(rules: &[Rule], target: &RuleTarget) -> Result<Option<RunnerId>, ()> {
+        let mut path = Some(target.project.as_str());
         let mut scopes = Vec::new();
         while let Some(text) = path {
             let project = Some(text.parse().unwrap());
-            scopes.push(Scope { project: project.clone(), env_type: Some(place.env_type.clone()) });
+            scopes
+                .push(Scope { project: project.clone(), env_type: Some(target.env_type.clone()) });
             scopes.push(Scope { project, env_type: None });
             path = text.rsplit_once('/').map(|(parent, _)| parent);
         }
-        scopes.push(Scope { project: None, env_type: Some(place.env_type.clone()) });
+        scopes.push(Scope { project: None, env_type: Some(target.env_type.clone()) });
         scopes.push(Scope::default());
         for scope in scopes {
             let mut found = rules.iter().filter(|rule| rule.scope == scope).map(|r| &r.runner);

@@ -192,7 +192,7 @@ fn distance(attempt: &Attempt, created: Timestamp) -> Duration {
 pub fn record_decision(
     asker: &mut Deployment,
     lock: &StateLock,
-    verdict: &LockDecision,
+    decision: &LockDecision,
     now: Timestamp,
 ) -> bool {
     let Some(attempt) = asker.attempts.last_mut().filter(|attempt| attempt.ended.is_none()) else {
@@ -202,7 +202,7 @@ pub fn record_decision(
     let before = attempt.lock.take();
     let said =
         before.as_ref().filter(|met| met.id == id).and_then(|met| met.platform_report.clone());
-    attempt.lock = match verdict {
+    attempt.lock = match decision {
         LockDecision::Break(_) => {
             Some(BlockingLock { id, waits_for: None, platform_report: None, broken: true })
         }
@@ -214,7 +214,7 @@ pub fn record_decision(
         }),
         LockDecision::Keep(_) => None,
     };
-    if let LockDecision::Wait(holder) = verdict {
+    if let LockDecision::Wait(holder) = decision {
         asker.message = waiting_message(*holder);
         asker.due_at = Some(now);
         return true;

@@ -177,15 +177,15 @@ impl Table {
     pub async fn launch_deployment(
         &self,
         org: OrgUuid,
-        step: &DeploymentChange<'_>,
-        places: &[SlotClaim],
+        change: &DeploymentChange<'_>,
+        claims: &[SlotClaim],
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "launch deployment";
-        let deployment = step.deployment;
-        let mut items = self.move_items(org, step, OPERATION)?;
+        let deployment = change.deployment;
+        let mut items = self.move_items(org, change, OPERATION)?;
         let number = deployment.open_attempt().map_or(0, |attempt| attempt.number);
         let holder = SlotHolder { deployment: deployment.id, attempt: number };
-        for taking in places {
+        for taking in claims {
             let key = keys::slot(org, &taking.slot);
             let item = SlotItem {
                 number: taking.slot.number,
@@ -219,9 +219,9 @@ impl Table {
     fn slot_release(
         &self,
         org: OrgUuid,
-        place: &ConcurrencySlot,
+        slot: &ConcurrencySlot,
         holder: SlotHolder,
     ) -> TransactWriteItem {
-        delete(self, &keys::slot(org, place), free_or_held_by(holder))
+        delete(self, &keys::slot(org, slot), free_or_held_by(holder))
     }
 }

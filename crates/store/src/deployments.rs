@@ -254,14 +254,14 @@ impl Table {
     pub async fn change_deployment(
         &self,
         org: OrgUuid,
-        step: &DeploymentChange<'_>,
+        change: &DeploymentChange<'_>,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "move deployment";
-        let mut items = self.move_items(org, step, OPERATION)?;
-        let releases = self.slot_releases(org, step.deployment);
+        let mut items = self.move_items(org, change, OPERATION)?;
+        let releases = self.slot_releases(org, change.deployment);
         let own = items.len();
         items.extend(releases);
-        let thing = step.deployment.id.to_string();
+        let thing = change.deployment.id.to_string();
         let done = self.transact(OPERATION, &thing, items.clone()).await?;
         match done {
             Ok(()) => Ok(Saved::Yes),
@@ -279,18 +279,18 @@ impl Table {
     pub(crate) fn move_items(
         &self,
         org: OrgUuid,
-        step: &DeploymentChange<'_>,
+        change: &DeploymentChange<'_>,
         operation: &'static str,
     ) -> Result<Vec<TransactWriteItem>, StoreError> {
         let mut items = Vec::new();
-        let next = step.next.map(|next| (next, Wake::Launcher));
-        for (deployment, wake) in std::iter::once((step.deployment, step.wake)).chain(next) {
+        let next = change.next.map(|next| (next, Wake::Launcher));
+        for (deployment, wake) in std::iter::once((change.deployment, change.wake)).chain(next) {
             let stored = without_released_slots(deployment);
             let item = deployment_item(org, &stored, wake, operation)?;
             let before = deployment.version.saturating_sub(1);
             items.push(put(self, item, Condition::version(before)));
         }
-        match step.environment {
+        match change.environment {
             EnvironmentChange::Save(environment) => {
                 items.push(self.environment_item(org, environment)?);
             }
@@ -299,7 +299,7 @@ impl Table {
             }
             EnvironmentChange::Keep => {}
         }
-        if let Some(record) = step.record {
+        if let Some(record) = change.record {
             items.push(audit::record(self, org, record)?);
         }
         Ok(items)

@@ -200,8 +200,8 @@ pub fn limits(of: OrgUuid) -> String {
 }
 
 /// A slot of a limit, while an attempt holds it.
-pub fn slot(of: OrgUuid, place: &ConcurrencySlot) -> Key {
-    Key::new(slots(of, &place.scope), format!("{:05}", place.number))
+pub fn slot(of: OrgUuid, slot: &ConcurrencySlot) -> Key {
+    Key::new(slots(of, &slot.scope), format!("{:05}", slot.number))
 }
 
 /// Partition of the held slots of a limit.

@@ -4,8 +4,8 @@
 //! its agents, so a name proves nothing about them: see [`Agent::is_confined_to_labels`].
 
 use super::App;
-use super::agent_desk::ServedRunner;
 use super::agent_proofs::AgentCaller;
+use super::agent_registry::ServedRunner;
 use crate::app::error::AppError;
 use canyon_api::agent::OpenSession;
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Description, TokenScope};

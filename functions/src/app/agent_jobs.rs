@@ -1,8 +1,8 @@
 //! Agents take jobs and report on them.
 
 use super::App;
-use super::agent_desk::ServedRunner;
 use super::agent_proofs::AgentCaller;
+use super::agent_registry::ServedRunner;
 use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -113,7 +113,7 @@ impl App {
                 (name, value.expose_secret().to_owned())
             };
             let environment = environment.into_iter().map(plain).collect();
-            return Ok(TakenJob { job: *key, order: job.spec, environment });
+            return Ok(TakenJob { job: *key, spec: job.spec, environment });
         }
         Err(AppError::contended(key.deployment).into())
     }

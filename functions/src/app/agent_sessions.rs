@@ -206,7 +206,7 @@ impl App {
                 (agent, held)
             }
         };
-        let strays = self.orphaned_jobs(caller.org, &agent, &body.found, &held).await?;
+        let orphaned = self.orphaned_jobs(caller.org, &agent, &body.found, &held).await?;
         Ok(SessionOpened {
             session: Some(agent.sessions),
             state: agent.adoption,
@@ -215,7 +215,7 @@ impl App {
             pause_ms: 0,
             held: held.described,
             held_later: held.named,
-            strays,
+            orphaned,
         })
     }
 
@@ -271,7 +271,7 @@ fn process(body: &OpenSession) -> Process {
     Process {
         instance: body.instance.clone(),
         serves: body.serves.clone(),
-        platform_id: body.place.clone(),
+        platform_id: body.platform_id.clone(),
         program: body.version.clone(),
         protocol: body.protocol.min(PROTOCOL),
         concurrency: body.concurrency,
@@ -301,7 +301,7 @@ fn pending(body: &OpenSession) -> SessionOpened {
         pause_ms: PENDING_PAUSE,
         held: Vec::new(),
         held_later: Vec::new(),
-        strays: Vec::new(),
+        orphaned: Vec::new(),
     }
 }
 

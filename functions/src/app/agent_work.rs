@@ -1,12 +1,14 @@
 //! Polls of agents for work.
 
 use super::App;
-use super::agent_desk::{Notification, NotificationKind};
 use super::agent_proofs::AgentCaller;
+use super::agent_registry::{Notification, NotificationKind};
 use super::shared_waits::THROTTLED_PAUSE;
 use crate::app::error::AppError;
 use crate::waits::WaitOwner;
-use canyon_api::agent::{HeldJob, JobKey, JobWish, MAX_WAIT, Poll, TailRequest, Work};
+use canyon_api::agent::{
+    HeldJob, JobDesiredState, JobKey, MAX_WAIT_SECONDS, Poll, TailRequest, Work,
+};
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, OFFER_TIMEOUT};
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
@@ -48,9 +50,9 @@ pub(crate) fn key_of(job: &AgentJob) -> JobKey {
 pub(crate) fn held(job: &AgentJob) -> HeldJob {
     HeldJob {
         job: key_of(job),
-        order: job.spec.clone(),
+        spec: job.spec.clone(),
         handle: job.reported.as_ref().and_then(|seen| seen.handle.clone()),
-        wish: job.desired,
+        desired: job.desired,
     }
 }
 
@@ -81,7 +83,7 @@ impl App {
         let idle = agent.session.as_ref().is_some_and(|session| session.is_idle(self.now()));
         // A waiting request occupies a function. So an idle agent is answered at once, and asks again after the pause.
         let pause = if idle { self.agents.pause } else { Duration::ZERO };
-        let wait = if pause.is_zero() { poll.wait_seconds.min(MAX_WAIT) } else { 0 };
+        let wait = if pause.is_zero() { poll.wait_seconds.min(MAX_WAIT_SECONDS) } else { 0 };
         let wanted = Duration::from_secs(wait.into());
         let wanted = caller.principal().map_or(wanted, |by| by.sign_in.bounded(wanted, self.now()));
         let waiting = async |longest: Duration| {
@@ -342,10 +344,11 @@ fn notification(org: OrgUuid, agent: &Agent, job: JobKey, kind: NotificationKind
 /// The notifications about a job for the agent that has taken it.
 fn notifications_of(job: &AgentJob) -> impl Iterator<Item = NotificationKind> {
     let is_new = job.holder.as_ref().is_some_and(|taken| taken.reassigned);
-    let wish = (job.desired > job.applied).then_some(NotificationKind::Wish(job.desired));
+    let desired =
+        (job.desired > job.applied).then_some(NotificationKind::DesiredState(job.desired));
     let tail = job.tail.as_ref().filter(|tail| tail.answer.is_none());
     let tail = tail.map(|tail| NotificationKind::Tail(tail.id));
-    [is_new.then_some(NotificationKind::Held), wish, tail].into_iter().flatten()
+    [is_new.then_some(NotificationKind::Held), desired, tail].into_iter().flatten()
 }
 
 /// The result of one read: the work, and the notifications about it.
@@ -379,8 +382,8 @@ impl<'a> FoundWork<'a> {
             self.add(key, NotificationKind::Held);
         }
         if job.desired > job.applied {
-            self.work.wishes.push(JobWish { job: key, wish: job.desired });
-            self.add(key, NotificationKind::Wish(job.desired));
+            self.work.desired_states.push(JobDesiredState { job: key, desired: job.desired });
+            self.add(key, NotificationKind::DesiredState(job.desired));
         }
         if let Some(tail) = job.tail.as_ref().filter(|tail| tail.answer.is_none()) {
             let (stream, offset) = (tail.stream.clone(), tail.offset);

@@ -5,8 +5,8 @@
 //! installation.
 
 use super::App;
-use super::agent_desk::ServedRunner;
 use super::agent_proofs::{AgentCaller, Proof, check_claims, key_of};
+use super::agent_registry::ServedRunner;
 use crate::app::error::AppError;
 use crate::waits::WaitOwner;
 use canyon_api::agent::{KeyClaims, OpenSession, PROTOCOL, Poll};
@@ -141,7 +141,7 @@ impl App {
             version: POLLER_PROGRAM.to_owned(),
             protocol: PROTOCOL,
             serves: vec![RunnerType::KubernetesAgent],
-            place,
+            platform_id: place,
             labels: [].into(),
             runner: Some(runner.id.clone()),
             run_untagged_jobs: None,

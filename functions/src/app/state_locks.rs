@@ -3,13 +3,13 @@
 use super::App;
 use super::runs::Proved;
 use crate::app::error::AppError;
-use canyon_api::attempt::{JudgeLockAnswer, LockVerdict};
+use canyon_api::attempt::{JudgeLockAnswer, LockDecision};
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::lifecycle::Refused;
-use canyon_domain::state_lock::{self, LockDecision, Proof, StateLock};
+use canyon_domain::state_lock::{self, Proof, StateLock};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::DeploymentFilter;
@@ -52,14 +52,14 @@ impl App {
             }
             deployment.version += 1;
             let saved = match &verdict {
-                LockDecision::Break(proof) => {
+                state_lock::LockDecision::Break(proof) => {
                     let record = self.record_of_break(lock, proof, &deployment);
                     self.table.save_deployment_with(of.org, &deployment, &record).await?
                 }
-                LockDecision::Wait(_) => {
+                state_lock::LockDecision::Wait(_) => {
                     self.table.save_deployment(of.org, &deployment, Wake::Launcher).await?
                 }
-                LockDecision::Keep(_) => {
+                state_lock::LockDecision::Keep(_) => {
                     self.table.save_deployment(of.org, &deployment, Wake::None).await?
                 }
             };
@@ -90,16 +90,20 @@ impl App {
     }
 }
 
-fn answer(lock: &StateLock, verdict: &LockDecision, asker: &Deployment) -> JudgeLockAnswer {
+fn answer(
+    lock: &StateLock,
+    verdict: &state_lock::LockDecision,
+    asker: &Deployment,
+) -> JudgeLockAnswer {
     let (verdict, reason) = match verdict {
-        LockDecision::Break(proof) => (LockVerdict::Break, proof.to_string()),
-        LockDecision::Keep(reason) => (LockVerdict::Keep, reason.to_string()),
-        LockDecision::Wait(holder) => {
+        state_lock::LockDecision::Break(proof) => (LockDecision::Break, proof.to_string()),
+        state_lock::LockDecision::Keep(reason) => (LockDecision::Keep, reason.to_string()),
+        state_lock::LockDecision::Wait(holder) => {
             let met = asker.open_attempt().and_then(|attempt| attempt.lock.as_ref());
             let status = met.and_then(|met| met.platform_report.as_deref());
             let status = status.map_or_else(String::new, |status| format!(" ({status})"));
-            (LockVerdict::Wait, format!("{}{status}", state_lock::waiting_message(*holder)))
+            (LockDecision::Wait, format!("{}{status}", state_lock::waiting_message(*holder)))
         }
     };
-    JudgeLockAnswer { id: lock.id.clone(), verdict, reason }
+    JudgeLockAnswer { id: lock.id.clone(), decision: verdict, reason }
 }

@@ -2,7 +2,7 @@
 
 use crate::agent_world::{far_away, job, open, order, say, token};
 use crate::harness::Api;
-use canyon_functions::app::agent_desk::AgentDesk;
+use canyon_functions::app::agent_registry::AgentRegistry;
 use canyon_functions::http::HttpSettings;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ async fn ask(api: &Api, token: &str, running: u32, wait_seconds: u32) -> (Value,
 async fn an_agent_waits_in_its_request_while_it_has_work_and_comes_again_when_it_has_none() {
     let mut api = far_away().await;
     let change = |mut app: canyon_functions::app::App| {
-        app.agents = AgentDesk::new(PAUSE);
+        app.agents = AgentRegistry::new(PAUSE);
         app
     };
     api.serve_again(change, &HttpSettings::default()).await;

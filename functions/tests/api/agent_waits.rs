@@ -116,7 +116,7 @@ async fn on_the_functions_an_agent_with_a_key_waits_by_its_own_name_or_by_the_ke
 async fn the_agents_of_one_token_leave_connections_of_a_laptop_to_others() {
     let mut api = far_away().await;
     let change = |mut app: App| {
-        app.changes = app.changes.with_most_waits(2);
+        app.changes = app.changes.with_max_waits(2);
         app
     };
     api.serve_again(change, &HttpSettings::default()).await;

@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_dispatch::kubernetes::manifest;
 use canyon_dispatch::{
-    DispatchError, Dispatcher, JobRef, Launch, Remains, Started, Steps, StopMode, TailStream,
-    Target,
+    CheckReports, DispatchError, Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode,
+    TailStream, Target,
 };
 use canyon_domain::agent::{Agent, in_offer_order};
 use canyon_domain::agent_job::{AgentJob, DesiredState, JobSpec, TailRequest};
@@ -207,13 +207,13 @@ impl AgentDispatcher {
     async fn set_desired_state(
         &self,
         job: &JobRef,
-        wish: DesiredState,
+        desired: DesiredState,
     ) -> Result<Option<AgentJob>, DispatchError> {
         for _ in 0..MAX_TRIES {
             let found = self.find(job).await.map_err(|error| failed(&error))?;
             let Some(mut found) = found else { return Ok(None) };
-            let mut changed = found.raise_desired_state(wish);
-            if wish == DesiredState::Forget && found.applied < wish {
+            let mut changed = found.raise_desired_state(desired);
+            if desired == DesiredState::Forget && found.applied < desired {
                 changed |=
                     self.reassign_for_removal(&mut found).await.map_err(|error| failed(&error))?;
             }
@@ -303,11 +303,11 @@ impl Dispatcher for AgentDispatcher {
     }
 
     async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
-        let wish = match how {
+        let desired = match how {
             StopMode::Graceful => DesiredState::Stop,
             StopMode::Kill => DesiredState::Kill,
         };
-        self.set_desired_state(job, wish).await.map(drop)
+        self.set_desired_state(job, desired).await.map(drop)
     }
 
     async fn tail(
@@ -325,7 +325,7 @@ impl Dispatcher for AgentDispatcher {
     }
 
     /// The agent removes the job when it polls again, so the launcher need not retry.
-    async fn forget(&self, job: &JobRef) -> Remains {
+    async fn forget(&self, job: &JobRef) -> RemovalOutcome {
         let cleared = async {
             let wanted = self.set_desired_state(job, DesiredState::Forget).await?;
             // No agent holds the job, or its holder has nothing left to do for it.
@@ -337,10 +337,10 @@ impl Dispatcher for AgentDispatcher {
             Ok::<_, DispatchError>(())
         };
         match cleared.await {
-            Ok(()) => Remains::Nothing,
+            Ok(()) => RemovalOutcome::Removed,
             Err(error) => {
                 tracing::warn!(%error, ?job, "cannot ask an agent to clear a job away");
-                Remains::Job
+                RemovalOutcome::JobAlive
             }
         }
     }
@@ -357,12 +357,12 @@ impl Dispatcher for AgentDispatcher {
         Ok(found.into_iter().filter(|job| job.desired < DesiredState::Forget).map(name).collect())
     }
 
-    async fn absence(&self) -> Option<String> {
+    async fn no_agent_reason(&self) -> Option<String> {
         self.missing_agents().await
     }
 
-    async fn check(&self, steps: &Steps) {
+    async fn check(&self, reports: &CheckReports) {
         let found = Box::pin(async { self.connected().await.map(|message| ((), message)) });
-        steps.take(CheckStep::Agent, found).await;
+        reports.run_step(CheckStep::Agent, found).await;
     }
 }

@@ -2,7 +2,9 @@
 //! connected, and what is removed.
 
 use crate::world::{Moved, World, record};
-use canyon_dispatch::{ChosenAgent, Dispatcher, JobRef, Launch, Platform, Remains, Steps, Target};
+use canyon_dispatch::{
+    CheckReports, ChosenAgent, Dispatcher, JobRef, Launch, Platform, RemovalOutcome, Target,
+};
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, DesiredState};
 use canyon_domain::deadline::Observation;
@@ -104,7 +106,7 @@ impl Far {
     /// An attempt that is to be launched.
     async fn launch(&self) -> Launch {
         let due = self.world.accept(self.org).await;
-        self.world.tend(due).await;
+        self.world.reconcile(due).await;
         Launch {
             job: JobRef { deployment: due.id, attempt: 1, handle: None },
             environment: BTreeMap::new(),
@@ -148,7 +150,7 @@ impl Far {
 
     async fn check(&self, settings: &Value) -> StepReport {
         let (sender, mut reports) = unbounded_channel();
-        self.dispatcher(settings).check(&Steps::new(sender)).await;
+        self.dispatcher(settings).check(&CheckReports::new(sender)).await;
         reports.recv().await.unwrap()
     }
 }
@@ -221,7 +223,7 @@ async fn a_job_to_forget_is_reassigned_within_its_place_if_its_holder_is_gone() 
     let job = far.job(far.taken_by(&berlin)).await;
     far.clock().by(61);
     far.polls(&mut boston).await;
-    assert_eq!(far.dispatcher(&named("boston")).forget(&job).await, Remains::Nothing);
+    assert_eq!(far.dispatcher(&named("boston")).forget(&job).await, RemovalOutcome::Removed);
     let left = far.stored(&job).await.unwrap();
     assert_eq!((left.holder.unwrap().agent, left.desired), (boston.id, DesiredState::Forget));
 }
@@ -295,7 +297,7 @@ async fn a_job_without_a_free_agent_notifies_agents_that_may_have_room_by_now() 
 async fn a_runner_has_no_agent_until_a_selected_one_polls() {
     let far = Far::new().await;
     let mut berlin = far.agent("berlin").await;
-    let absence = async |id: &str| far.dispatcher(&named(id)).absence().await;
+    let absence = async |id: &str| far.dispatcher(&named(id)).no_agent_reason().await;
     assert_eq!(absence("berlin").await, None);
     let never =
         "waiting for an agent of runner `far`: none has ever connected that is called `boston`";
@@ -332,7 +334,7 @@ async fn a_job_without_anything_left_to_do_is_removed_at_once() {
     let never_handed_out = far.job(never_handed_out).await;
     let dispatcher = far.dispatcher(&named("berlin"));
     for job in [&waiting, &held, &never_handed_out] {
-        assert_eq!(dispatcher.forget(job).await, Remains::Nothing);
+        assert_eq!(dispatcher.forget(job).await, RemovalOutcome::Removed);
     }
     assert_eq!(far.stored(&waiting).await, None);
     assert_eq!(far.stored(&never_handed_out).await, None);

@@ -39,7 +39,7 @@ async fn checks_are_searched_for_after_a_hint_and_otherwise_every_half_minute() 
         sweeper.pass(&mut tasks).await.unwrap();
         assert_eq!(check(&world, orgs[1].0).await.status(world.clock.now()), CheckStatus::Waiting);
     }
-    sweeper.hinted();
+    sweeper.note_write();
     sweeper.pass(&mut tasks).await.unwrap();
     until("the check after the hint", || checked(1) == 1).await;
 

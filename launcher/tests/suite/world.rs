@@ -14,7 +14,7 @@ use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
-use canyon_launcher::{Launcher, Why};
+use canyon_launcher::{Launcher, ReconcileTrigger};
 use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use canyon_store::deployment_item::Wake;
@@ -89,7 +89,7 @@ impl World {
             platforms: [RunnerType::Local, RunnerType::DockerAgent]
                 .map(|kind| (kind, Arc::new(scripted.clone()) as _))
                 .into(),
-            last_looks: Arc::default(),
+            last_job_lists: Arc::default(),
             limits: Arc::default(),
             publisher: None,
         };
@@ -192,8 +192,8 @@ impl World {
         assert_eq!(saved, Saved::Yes);
     }
 
-    pub(crate) async fn tend(&self, due: Due) {
-        self.launcher.tend(due, Why::Due).await.unwrap();
+    pub(crate) async fn reconcile(&self, due: Due) {
+        self.launcher.reconcile(due, ReconcileTrigger::Due).await.unwrap();
     }
 }
 

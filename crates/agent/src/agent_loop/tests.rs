@@ -58,12 +58,12 @@ fn job(attempt: u32) -> JobKey {
 }
 
 /// A session in which the agent holds a job of a type that it does not launch.
-fn holding(job: JobKey, wish: DesiredState) -> SessionOpened {
+fn holding(job: JobKey, desired: DesiredState) -> SessionOpened {
     let order = json!({
         "org_id": "acme", "runner_id": "far", "kind": "kubernetes-agent", "project": "shop", "env": "dev",
         "definition": {}, "launched_at": "2026-01-01T10:00:00Z",
     });
-    opened(&json!([{ "job": job, "order": order, "wish": wish }]))
+    opened(&json!([{ "job": job, "order": order, "wish": desired }]))
 }
 
 fn opened(held: &Value) -> SessionOpened {

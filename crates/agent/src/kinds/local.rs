@@ -142,7 +142,7 @@ impl Kind for LocalKind {
     }
 
     /// The id in the state folder. The machine's name is not used, because other machines may have the same name.
-    async fn place(&self) -> Result<String, KindError> {
+    async fn platform_id(&self) -> Result<String, KindError> {
         let make = || System.id(System.now()).to_string().into_bytes();
         let id = key_file::load_or_create(&self.state_dir.join("place"), make)
             .map_err(|error| KindError(canyon_domain::causes::Causes(&error).to_string()))?;
