@@ -59,3 +59,6 @@ pub mod unwritten_state;
 pub mod waiting;
 
 pub use runner::{job_identity, state_storage};
+
+#[cfg(test)]
+mod stored_names_tests;
