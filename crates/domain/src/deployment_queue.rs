@@ -112,37 +112,37 @@ mod tests {
 
     #[test]
     fn one_deployment_has_the_turn_and_the_others_follow_in_order() {
-        let mut turns = DeploymentQueue::default();
+        let mut queue = DeploymentQueue::default();
         for n in 1..=3 {
-            turns.join(id(n)).unwrap();
+            queue.join(id(n)).unwrap();
         }
-        assert_eq!(turns.take(id(2)), None);
-        assert_eq!(turns.take(id(1)), Some(1));
-        assert_eq!(turns.blocked_by(id(2)), Some(id(1)));
-        assert_eq!(turns.blocked_by(id(3)), Some(id(2)));
-        assert_eq!(turns.take(id(1)), Some(2), "a second attempt keeps the turn, with a new fence");
-        assert_eq!(turns.leave(id(1)), Some(id(2)));
-        assert_eq!(turns.take(id(2)), Some(3));
+        assert_eq!(queue.take(id(2)), None);
+        assert_eq!(queue.take(id(1)), Some(1));
+        assert_eq!(queue.blocked_by(id(2)), Some(id(1)));
+        assert_eq!(queue.blocked_by(id(3)), Some(id(2)));
+        assert_eq!(queue.take(id(1)), Some(2), "a second attempt keeps the turn, with a new fence");
+        assert_eq!(queue.leave(id(1)), Some(id(2)));
+        assert_eq!(queue.take(id(2)), Some(3));
     }
 
     #[test]
     fn a_deployment_that_leaves_the_middle_of_the_queue_releases_no_other() {
-        let mut turns = DeploymentQueue::default();
+        let mut queue = DeploymentQueue::default();
         for n in 1..=3 {
-            turns.join(id(n)).unwrap();
+            queue.join(id(n)).unwrap();
         }
-        turns.take(id(1));
-        assert_eq!(turns.leave(id(2)), None);
-        assert_eq!(turns.blocked_by(id(3)), Some(id(1)));
+        queue.take(id(1));
+        assert_eq!(queue.leave(id(2)), None);
+        assert_eq!(queue.blocked_by(id(3)), Some(id(1)));
     }
 
     #[test]
     fn the_queue_is_bounded() {
-        let mut turns = DeploymentQueue::default();
+        let mut queue = DeploymentQueue::default();
         for n in 0..MAX_WAITING as u128 {
-            turns.join(id(n)).unwrap();
+            queue.join(id(n)).unwrap();
         }
-        assert_eq!(turns.join(id(1_000)), Err(QueueFull));
+        assert_eq!(queue.join(id(1_000)), Err(QueueFull));
     }
 
     proptest! {

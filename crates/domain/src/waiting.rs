@@ -53,8 +53,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// What a deployment waits for; `None` once a runner has reported. `turns` are those of its environment; only a queued
-    /// deployment needs them.
+    /// What a deployment waits for; `None` once a runner has reported. `queue` is that of its environment; only a queued
+    /// deployment needs it.
     pub fn of(deployment: &Deployment, queue: &DeploymentQueue) -> Option<Self> {
         match deployment.status {
             Status::Queued => Some(Self::queued(deployment, queue)),

@@ -14,11 +14,11 @@ fn code_and_reason(of: &Deployment) -> (WaitingCode, String) {
 #[test]
 fn a_queued_deployment_waits_for_its_predecessor_before_anything_else() {
     let (first, mut second) = (DeploymentId(Uuid::from_u128(3)), queued());
-    let mut turns = DeploymentQueue::default();
-    turns.join(first).unwrap();
-    turns.join(second.id).unwrap();
+    let mut queue = DeploymentQueue::default();
+    queue.join(first).unwrap();
+    queue.join(second.id).unwrap();
     deferred(&mut second, Hold::Runner, "it is disabled".to_owned(), at(60));
-    let waiting = Waiting::of(&second, &turns).unwrap();
+    let waiting = Waiting::of(&second, &queue).unwrap();
     assert_eq!((waiting.code, waiting.blocked_by), (WaitingCode::EarlierDeployment, Some(first)));
     assert_eq!((waiting.since, waiting.next_attempt_at), (at(0), Some(at(60))));
 }

@@ -151,8 +151,8 @@ async fn no_race_of_16_writers_leaves_the_state_graph_or_changes_an_end(table: T
             assert!(fences.insert(attempt.fence), "fence {} was used twice", attempt.fence);
         }
         ended += usize::from(status.is_terminal());
-        let turns = world.env("dev").await.queue;
-        let queued = turns.current == Some(*id) || turns.waiting.contains(id);
+        let queue = world.env("dev").await.queue;
+        let queued = queue.current == Some(*id) || queue.waiting.contains(id);
         assert_ne!(queued, status.is_terminal(), "{id} {status}");
     }
     assert!(ended >= 2, "too few deployments ended to prove anything: {ended}");

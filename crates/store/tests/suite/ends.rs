@@ -67,8 +67,8 @@ async fn of_16_ends_one_gives_the_turn_to_the_next_and_makes_it_due(table: Table
     let next = Deployment { due_at: Some(at(5)), version: 2, ..second.clone() };
     assert_eq!(world.stored(second.id).await, next, "written exactly once");
     assert_eq!(world.stored(third.id).await, third);
-    let turns = world.env("dev").await.queue;
-    assert_eq!((turns.current, turns.waiting), (None, vec![second.id, third.id]));
+    let queue = world.env("dev").await.queue;
+    assert_eq!((queue.current, queue.waiting), (None, vec![second.id, third.id]));
     let due = world.table.due(at(5), 10).await.unwrap();
     assert_eq!(due, [Due { org: world.org, id: second.id }]);
 }
@@ -92,8 +92,8 @@ async fn an_end_is_written_during_many_concurrent_acceptances(table: Table) {
     })
     .await;
     assert_eq!(world.stored(first.id).await, over);
-    let turns = world.env("dev").await.queue;
-    assert_eq!((turns.current, turns.waiting.len()), (None, 15));
+    let queue = world.env("dev").await.queue;
+    assert_eq!((queue.current, queue.waiting.len()), (None, 15));
 }
 
 async fn fifty_deployments_of_one_environment_take_their_turns_in_order(table: Table) {
