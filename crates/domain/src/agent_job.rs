@@ -228,7 +228,7 @@ impl AgentJob {
         self.holder.is_none() && self.desired == DesiredState::Run && lapsed
     }
 
-    /// Offers it to a connected agent with room, if it [needs an offer](Self::is_to_be_offered). Returns
+    /// Offers it to a connected agent with room, if it [needs an offer](Self::needs_offer). Returns
     /// whether that changed anything.
     pub fn offer(&mut self, agent: &Agent, others: &[Agent], now: Timestamp) -> bool {
         let session = agent.live_session(now).filter(|_| self.needs_offer(others, now));
