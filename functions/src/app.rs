@@ -1,10 +1,10 @@
 //! The use cases, and what they need.
 
-pub mod agent_desk;
 mod agent_enrollment;
 mod agent_jobs;
 mod agent_limits;
 pub(crate) mod agent_proofs;
+pub mod agent_registry;
 mod agent_sessions;
 mod agent_work;
 mod agents;
@@ -62,8 +62,8 @@ pub(crate) use sources::Source;
 use crate::changes::Changes;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::audit::AuditRecord;
+use canyon_domain::ports::{Clock, Entropy};
 use canyon_domain::principal::Principal;
-use canyon_domain::seam::{Clock, Entropy};
 use canyon_identity::issuer::Issuer;
 use canyon_identity::master_keys::MasterKeys;
 use canyon_store::Table;
@@ -92,7 +92,7 @@ pub struct App {
     /// The hash of the operator's token, which may only create organizations; `None` if there is none.
     pub operator: Option<SecretHash>,
     /// The state that the agents' requests share.
-    pub agents: agent_desk::AgentDesk,
+    pub agents: agent_registry::AgentRegistry,
     /// The URL at which jobs reach the API.
     pub api_url: String,
     /// The lifetime of a job's token for a cloud.
@@ -100,9 +100,9 @@ pub struct App {
     /// Wakes requests that wait for a change.
     pub changes: Changes,
     /// Verifies the tokens of other issuers.
-    pub sign_ins: Arc<token_exchange::SignIns>,
+    pub sign_in_verifier: Arc<token_exchange::SignInVerifier>,
     /// A cache of the tokens that were valid in the last seconds.
-    pub authenticated: authentication::Recent,
+    pub authenticated: authentication::RecentTokens,
     /// When this process began to serve requests; `Timestamp::MIN` where the API is always available.
     pub up_since: Timestamp,
     /// Whether this installation runs jobs as processes of its own machine (`type: local`).

@@ -70,14 +70,14 @@ impl Changes {
 
     /// Also sends each ended deployment to the returned receiver. Without it, no end is sent: on Lambda the table's
     /// stream announces the ends.
-    pub fn telling_ends(self) -> (Self, mpsc::Receiver<Due>) {
+    pub fn with_published_ends(self) -> (Self, mpsc::Receiver<Due>) {
         let (ends, ended) = mpsc::channel(MAX_ENDS);
         (Self { ends: Some(ends), ..self }, ended)
     }
 
     /// For a process that makes all writes itself: every write request goes through [`Self::written`].
     #[must_use]
-    pub fn telling_deployments(self) -> Self {
+    pub fn with_deployment_events(self) -> Self {
         Self { announces_deployments: true, ..self }
     }
 
@@ -91,11 +91,11 @@ impl Changes {
         self.shares_waits
     }
 
-    /// Limits the waiting requests to `most`, half of them for one caller and half for all agents. Further requests are
+    /// Limits the waiting requests to `max`, half of them for one caller and half for all agents. Further requests are
     /// answered early.
     #[must_use]
-    pub fn with_most_waits(self, most: usize) -> Self {
-        Self { waits: Waits::new(most), ..self }
+    pub fn with_max_waits(self, max: usize) -> Self {
+        Self { waits: Waits::new(max), ..self }
     }
 
     /// Sends an ended deployment to the cleanup, once. If the channel is full, the end is dropped: then the job's
@@ -266,7 +266,7 @@ mod tests {
             org: OrgUuid(Uuid::from_u128(1)),
             id: DeploymentId(Uuid::from_u128(number)),
         };
-        let (changes, mut ended) = Changes::new(Duration::from_secs(1)).telling_ends();
+        let (changes, mut ended) = Changes::new(Duration::from_secs(1)).with_published_ends();
         let count = MAX_ENDS as u128;
         (0..=count).for_each(|number| changes.clone().ended(end(number)));
         for number in 0..count {

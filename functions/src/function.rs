@@ -4,15 +4,15 @@ pub mod path;
 pub mod source;
 
 use crate::App;
-use crate::app::agent_desk::AgentDesk;
-use crate::app::authentication::Recent;
+use crate::app::agent_registry::AgentRegistry;
+use crate::app::authentication::RecentTokens;
 use crate::app::deploy_requests::{self, DeployAnswer};
-use crate::app::token_exchange::SignIns;
+use crate::app::token_exchange::SignInVerifier;
 use crate::changes::Changes;
 use crate::http::{HttpSettings, InvalidOrigin, Issuers};
 use canyon_aws::clients::Clients;
 use canyon_aws::event_bus::EventBus;
-use canyon_aws::issuer::{issuer, of_jobs};
+use canyon_aws::issuer::{issuer, jobs_issuer};
 use canyon_aws::master_key::KmsMasterKey;
 use canyon_aws::settings::{SettingError, Settings};
 use canyon_domain::attempt::SecretHash;
@@ -38,11 +38,11 @@ const READ_INTERVAL: Duration = Duration::from_secs(1);
 ///
 /// When the settings are invalid for a client.
 pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> {
-    let table = Table::new(clients.dynamodb(), &settings.table).telling_ends();
+    let table = Table::new(clients.dynamodb(), &settings.table).with_published_ends();
     let kms = clients.kms();
     let master_key =
         KmsMasterKey::new(kms.clone(), &settings.master_key, table.clone(), Arc::new(System))
-            .made_for(settings.master_key_table.as_deref());
+            .created_for_table(settings.master_key_table.as_deref());
     Ok(App {
         table,
         blobs: clients.blobs(&settings.bucket)?,
@@ -50,12 +50,15 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::on_demand(master_key)),
         issuer_url: settings.issuer_url.clone(),
-        job_issuer: Arc::new(of_jobs(settings, &kms)),
+        job_issuer: Arc::new(jobs_issuer(settings, &kms)),
         operator: settings.operator_token_hash.clone().map(SecretHash),
         changes: Changes::new(READ_INTERVAL).sharing_waits(),
-        sign_ins: Arc::new(SignIns::new(private_issuers(settings)?, Arc::new(System))),
-        authenticated: Recent::default(),
-        agents: AgentDesk::new(settings.agent_pause),
+        sign_in_verifier: Arc::new(SignInVerifier::new(
+            private_issuers(settings)?,
+            Arc::new(System),
+        )),
+        authenticated: RecentTokens::default(),
+        agents: AgentRegistry::new(settings.agent_poll_interval),
         api_url: settings.api_url.clone(),
         up_since: Timestamp::MIN,
         job_token_life: crate::app::job_tokens::LIFE,
@@ -66,7 +69,10 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
 /// The issuers whose documents the function `issuer` serves. It sends no request to KMS.
 pub fn issuers(settings: &Settings, clients: &Clients<'_>) -> Issuers {
     let kms = clients.kms();
-    Issuers { runners: Arc::new(issuer(settings, &kms)), jobs: Arc::new(of_jobs(settings, &kms)) }
+    Issuers {
+        runners: Arc::new(issuer(settings, &kms)),
+        jobs: Arc::new(jobs_issuer(settings, &kms)),
+    }
 }
 
 fn private_issuers(settings: &Settings) -> Result<PrivateIssuers, PrivateIssuersError> {

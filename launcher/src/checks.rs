@@ -2,7 +2,7 @@
 
 use crate::resolved_runner::stored_definition;
 use crate::{LaunchError, Launcher};
-use canyon_dispatch::{Dispatcher, Steps};
+use canyon_dispatch::{CheckReports, Dispatcher};
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::runner_check::{CheckStep, RunnerCheck, StepReport, StepResult, steps_of};
 use canyon_store::outcome::Saved;
@@ -69,7 +69,7 @@ impl Launcher {
             Ok(_) => (StepResult::Ok, "it can be read, and its secrets can be opened".to_owned()),
             Err(reason) => (StepResult::Failed, reason.clone()),
         };
-        check.found(StepReport { step: CheckStep::Definition, result, message });
+        check.record(StepReport { step: CheckStep::Definition, result, message });
         if self.put(open.org, &mut check).await? == Saved::Lost {
             return Ok(());
         }
@@ -101,12 +101,12 @@ impl Launcher {
     ) -> Result<StepsOutcome, LaunchError> {
         let (sender, mut reports) = unbounded_channel();
         let dispatcher = dispatcher.clone();
-        let steps = Steps::new(sender);
+        let steps = CheckReports::new(sender);
         // When the check ends or times out, the sender is dropped, which ends the loop below.
         let tries = tokio::time::timeout(limit, async move { dispatcher.check(&steps).await });
         let keep = async {
             while let Some(report) = reports.recv().await {
-                check.found(report);
+                check.record(report);
                 if self.put(org, check).await? == Saved::Lost {
                     return Ok(Saved::Lost);
                 }

@@ -2,9 +2,9 @@
 //! orphaned jobs.
 
 use crate::orphaned_jobs::{OrphanedJobs, REMOVAL_RETRY_PERIOD};
-use crate::reconcile::Why;
+use crate::reconcile::ReconcileTrigger;
 use crate::{LaunchError, Launcher, last_job};
-use canyon_dispatch::{Dispatcher, JobRef, Remains};
+use canyon_dispatch::{Dispatcher, JobRef, RemovalOutcome};
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_store::deployment_lists::Due;
 use std::sync::Arc;
@@ -37,8 +37,11 @@ impl Launcher {
         due: Due,
         ended: &Deployment,
     ) -> Result<(), LaunchError> {
-        crate::reconcile::within_time_limit(due, Box::pin(self.clean_up(due, ended, Why::Told)))
-            .await
+        crate::reconcile::within_time_limit(
+            due,
+            Box::pin(self.clean_up(due, ended, ReconcileTrigger::EndPublished)),
+        )
+        .await
     }
 
     /// Cleans up after a recorded end: removes what is left of the job, and publishes the end if
@@ -47,23 +50,24 @@ impl Launcher {
         &self,
         due: Due,
         deployment: &Deployment,
-        why: Why,
+        trigger: ReconcileTrigger,
     ) -> Result<(), LaunchError> {
         let now = self.clock.now();
         let overdue = deployment.due_at.is_some_and(|at| at <= now);
-        if overdue && why != Why::Told {
+        if overdue && trigger != ReconcileTrigger::EndPublished {
             // Postpone first: an end that cannot be published, or a live job, must not delay other deployments.
-            self.table.come_back(due.org, due.id, now + CLEANUP_RETRY_AFTER).await?;
+            self.table.postpone_end(due.org, due.id, now + CLEANUP_RETRY_AFTER).await?;
             self.publish_history(due, deployment).await?;
         }
         let is_too_late =
             deployment.completed_at.is_none_or(|end| now >= end + REMOVAL_RETRY_PERIOD);
-        let is_to_be_closed = (overdue || why == Why::Told) && deployment.due_at.is_some();
+        let is_to_be_closed =
+            (overdue || trigger == ReconcileTrigger::EndPublished) && deployment.due_at.is_some();
         if is_to_be_closed && is_too_late {
             // Before the job: a removal that fails each time must not keep the deployment due for ever.
-            self.table.end_told(due.org, due.id).await?;
+            self.table.record_end_published(due.org, due.id).await?;
         }
-        let left = self.remove_job(due, deployment, why).await?;
+        let left = self.remove_job(due, deployment, trigger).await?;
         let is_clear = matches!(left, Leftover::Nothing);
         if let Leftover::Job(dispatcher, job) = left
             && deployment.due_at.is_none()
@@ -71,7 +75,7 @@ impl Launcher {
             self.keep_removing(due, deployment.to_salvage().is_some(), dispatcher, job);
         }
         if is_to_be_closed && is_clear && !is_too_late {
-            self.table.end_told(due.org, due.id).await?;
+            self.table.record_end_published(due.org, due.id).await?;
         }
         Ok(())
     }
@@ -95,7 +99,7 @@ impl Launcher {
                 if is_unsalvaged && !launcher.prove_gone(due).await {
                     continue;
                 }
-                if dispatcher.forget(&job).await == Remains::Nothing {
+                if dispatcher.forget(&job).await == RemovalOutcome::Removed {
                     if !is_unsalvaged {
                         // The job still lived when the proof of its end was tried first.
                         launcher.prove_gone(due).await;
@@ -125,22 +129,23 @@ impl Launcher {
         &self,
         due: Due,
         deployment: &Deployment,
-        why: Why,
+        trigger: ReconcileTrigger,
     ) -> Result<Leftover, LaunchError> {
         let Some(job) = last_job(deployment) else { return Ok(Leftover::Nothing) };
         let resolved = self.resolve_runner(due, deployment).await?;
         let may_remove = self.prove_end(due, deployment, &resolved).await?;
         // Without a dispatcher nothing can remove what is left.
         let Ok(dispatcher) = resolved.dispatcher.clone() else { return Ok(Leftover::Nothing) };
-        if let Some(which) = orphaned_jobs_to_end(deployment, why) {
+        if let Some(which) = orphaned_jobs_to_end(deployment, trigger) {
             self.end_orphaned_jobs(due.org, &deployment.runner, &resolved, which).await?;
         }
         if !may_remove {
             return Ok(Leftover::Job(dispatcher, job));
         }
-        let mut left = if why == Why::Told { EXIT_WAIT } else { Duration::ZERO };
+        let mut left =
+            if trigger == ReconcileTrigger::EndPublished { EXIT_WAIT } else { Duration::ZERO };
         loop {
-            if dispatcher.forget(&job).await == Remains::Nothing {
+            if dispatcher.forget(&job).await == RemovalOutcome::Removed {
                 return Ok(Leftover::Nothing);
             }
             if left.is_zero() {
@@ -153,12 +158,15 @@ impl Launcher {
 }
 
 /// Which orphaned jobs to look for after this end, if any.
-fn orphaned_jobs_to_end(deployment: &Deployment, why: Why) -> Option<OrphanedJobs> {
-    match why {
+fn orphaned_jobs_to_end(
+    deployment: &Deployment,
+    trigger: ReconcileTrigger,
+) -> Option<OrphanedJobs> {
+    match trigger {
         // The deployment's own job has just delivered a result. On a laptop, where no sweep retries, a later
         // end finds what a process did not remove before it exited.
-        Why::Ended => Some(OrphanedJobs::OfLongEnded),
-        Why::Due | Why::Told | Why::JobGone => {
+        ReconcileTrigger::Ended => Some(OrphanedJobs::OfLongEnded),
+        ReconcileTrigger::Due | ReconcileTrigger::EndPublished | ReconcileTrigger::JobGone => {
             (deployment.status != Status::Succeeded).then_some(OrphanedJobs::OfEnded)
         }
     }

@@ -3,12 +3,12 @@
 use crate::org_cache::OrgCache;
 use crate::resolved_runner::ResolvedRunner;
 use crate::{LaunchError, Launcher};
-use canyon_domain::concurrency::{ConcurrencyLimit, HeldPlace, LimitScope, Place};
-use canyon_domain::deadline::HELD_CHECK;
+use canyon_domain::concurrency::{ConcurrencyLimit, ConcurrencySlot, HeldSlot, LimitScope};
+use canyon_domain::deadline::DEFERRED_CHECK_INTERVAL;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::waiting::Hold;
-use canyon_store::concurrency::Taking;
+use canyon_store::concurrency::SlotClaim;
 use jiff::SignedDuration;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Default for KnownLimits {
 /// The slots that an attempt needs.
 pub(crate) enum ConcurrencySlots {
     /// All of them are free.
-    Free(Vec<Taking>),
+    Free(Vec<SlotClaim>),
     /// The attempt cannot have them now.
     None {
         /// Why: a limit whose slots are all held, or no agent would take the job.
@@ -58,25 +58,29 @@ impl Launcher {
         for limit in
             self.limits_of(org).await?.iter().filter(|limit| limit.scope.covers(deployment))
         {
-            let held = self.table.held_places(org, &limit.scope).await?;
+            let held = self.table.held_slots(org, &limit.scope).await?;
             // Concurrent callers choose different slots, so that few of them lose a race.
             let hint = self.entropy.id(self.clock.now()).as_u64_pair().1;
-            if let Some(place) = limit.free_place(&held, hint) {
-                places.push(Taking { place, instead_of: None });
+            if let Some(place) = limit.free_slot(&held, hint) {
+                places.push(SlotClaim { slot: place, former_holder: None });
             } else if let Some(taking) = self.orphaned_slot(org, limit, &held, hint).await? {
                 places.push(taking);
             } else {
                 return Ok(ConcurrencySlots::None {
                     hold: Hold::Limit(limit.scope.clone()),
-                    reason: limit.why_waiting(),
+                    reason: limit.waiting_reason(),
                     pause: SLOT_RETRY_PAUSE,
                 });
             }
         }
         if !places.is_empty()
-            && let Some(reason) = resolved.absence().await
+            && let Some(reason) = resolved.no_agent_reason().await
         {
-            return Ok(ConcurrencySlots::None { hold: Hold::Agent, reason, pause: HELD_CHECK });
+            return Ok(ConcurrencySlots::None {
+                hold: Hold::Agent,
+                reason,
+                pause: DEFERRED_CHECK_INTERVAL,
+            });
         }
         Ok(ConcurrencySlots::Free(places))
     }
@@ -86,20 +90,20 @@ impl Launcher {
         &self,
         org: OrgUuid,
         limit: &ConcurrencyLimit,
-        held: &[HeldPlace],
+        held: &[HeldSlot],
         hint: u64,
-    ) -> Result<Option<Taking>, LaunchError> {
+    ) -> Result<Option<SlotClaim>, LaunchError> {
         // After a limit was lowered, more slots may be held than exist.
         if usize::try_from(limit.max_jobs).is_ok_and(|max| held.len() > max) {
             return Ok(None);
         }
-        for place in limit.asked_after(held, hint) {
+        for place in limit.slots_to_check(held, hint) {
             let holder = place.holder;
             let deployment = self.table.deployment(org, holder.deployment).await?;
             if !holder.is_open(deployment.as_ref()) {
                 tracing::warn!(deployment = %holder.deployment, scope = %limit.scope, "reclaims a concurrency slot that its attempt did not release");
-                let place = Place { scope: limit.scope.clone(), number: place.number };
-                return Ok(Some(Taking { place, instead_of: Some(holder) }));
+                let place = ConcurrencySlot { scope: limit.scope.clone(), number: place.number };
+                return Ok(Some(SlotClaim { slot: place, former_holder: Some(holder) }));
             }
         }
         Ok(None)

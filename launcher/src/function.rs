@@ -1,8 +1,8 @@
 //! The launcher as a Lambda function, called by the table's stream or by a schedule.
 
-use crate::pace::TablePace;
 use crate::platforms::LocalClusters;
 use crate::publish::Publish;
+use crate::rate_limiter::TableRateLimiter;
 use crate::{LaunchError, Launcher, Sweeper, agents, platforms};
 use async_trait::async_trait;
 use canyon_aws::clients::Clients;
@@ -12,7 +12,7 @@ use canyon_aws::master_key::KmsMasterKey;
 use canyon_aws::settings::{Function, SettingError, Settings};
 use canyon_dispatch::Platform;
 use canyon_domain::events::DeploymentEvent;
-use canyon_domain::seam::Clock;
+use canyon_domain::ports::Clock;
 use canyon_identity::federation::{Endpoints, Federation};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -53,14 +53,14 @@ impl Publish for EventBus {
 pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
     let settings = Settings::read(function)?;
     let clients = Clients::new(&settings.aws);
-    let table = Table::new(clients.dynamodb(), &settings.table).telling_ends();
+    let table = Table::new(clients.dynamodb(), &settings.table).with_published_ends();
     let master_key =
         KmsMasterKey::new(clients.kms(), &settings.master_key, table.clone(), Arc::new(System))
-            .made_for(settings.master_key_table.as_deref());
+            .created_for_table(settings.master_key_table.as_deref());
     let issuer = Arc::new(issuer(&settings, &clients.kms()));
     let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
     let federation = Arc::new(Federation::new(issuer, endpoints, Arc::new(System)));
-    let pace = Arc::new(TablePace { table: table.clone(), clock: Arc::new(System) });
+    let pace = Arc::new(TableRateLimiter { table: table.clone(), clock: Arc::new(System) });
     let local =
         if settings.allow_local_clusters { LocalClusters::Allowed } else { LocalClusters::Refused };
     let image = settings.runner_image.as_deref();
@@ -79,7 +79,7 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
         api_url: settings.api_url.clone(),
         organizations: Arc::default(),
         platforms,
-        last_looks: Arc::default(),
+        last_job_lists: Arc::default(),
         limits: Arc::default(),
         publisher: Some(Arc::new(EventBus::new(clients.eventbridge(), &settings.event_bus))),
     })

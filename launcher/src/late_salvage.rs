@@ -9,7 +9,7 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::inventory::Environment;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
-use canyon_store::deployments::{EnvironmentChange, Move};
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
 
 /// How often the reading is saved again after a concurrent change of the environment.
@@ -83,14 +83,14 @@ impl Launcher {
                 Some(environment) if learns => EnvironmentChange::Save(environment),
                 Some(_) | None => EnvironmentChange::Keep,
             };
-            let step = Move {
+            let step = DeploymentChange {
                 deployment: &deployment,
                 environment,
                 next: None,
                 wake: Wake::None,
                 record: record.as_ref(),
             };
-            if self.table.move_deployment(due.org, &step).await? == Saved::Yes {
+            if self.table.change_deployment(due.org, &step).await? == Saved::Yes {
                 return Ok(Saved::Yes);
             }
             let current = self.table.deployment(due.org, due.id).await?;

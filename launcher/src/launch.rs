@@ -4,19 +4,19 @@ use crate::concurrency::ConcurrencySlots;
 use crate::resolved_runner::ResolvedRunner;
 use crate::step_outcome::StepOutcome;
 use crate::{LaunchError, Launcher, jobs_of};
-use canyon_dispatch::{DispatchError, JobRef, Launch, Started, Then};
+use canyon_dispatch::{DispatchError, JobRef, Launch, OnFailure, Started};
 use canyon_domain::attempt::{Limits, Outcome};
-use canyon_domain::deadline::{self, HELD_CHECK, QUEUE_CHECK};
+use canyon_domain::deadline::{self, DEFERRED_CHECK_INTERVAL, QUEUE_CHECK};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
-use canyon_domain::lifecycle::{self, START_AGAIN};
+use canyon_domain::lifecycle::{self, START_RETRY_INTERVAL};
 use canyon_domain::waiting::Hold;
 use canyon_identity::bearer::{self, AttemptRef};
 use canyon_identity::job_environment::job_environment;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
-use canyon_store::deployments::{EnvironmentChange, Move};
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
@@ -36,32 +36,32 @@ impl Launcher {
         let now = self.clock.now();
         let Some(mut environment) = found.filter(|found| found.uuid == deployment.env_uuid) else {
             let failure = Failure::new(FailureClass::Config, "its environment was deleted");
-            lifecycle::give_up(&mut deployment, Outcome::Failed(failure), now);
+            lifecycle::end_without_attempt(&mut deployment, Outcome::Failed(failure), now);
             return self.save(due, deployment).await;
         };
-        let Some(fence) = environment.turns.take(deployment.id) else {
+        let Some(fence) = environment.queue.take(deployment.id) else {
             deployment.due_at = Some(now + QUEUE_CHECK);
             return self.save(due, deployment).await;
         };
         if let Some(reason) = &resolved.hold_reason {
-            let until = now + HELD_CHECK;
-            deadline::held_back(&mut deployment, Hold::Runner, reason.clone(), until);
+            let until = now + DEFERRED_CHECK_INTERVAL;
+            deadline::deferred(&mut deployment, Hold::Runner, reason.clone(), until);
             return self.save(due, deployment).await;
         }
         if !deployment.accept_state && self.salvage_unfinished(due, &environment).await? {
             return Ok(StepOutcome::Changed);
         }
         if let Some((storage, former)) = &resolved.state
-            && let Err(misplaced) = environment.place_state(&deployment, storage, former)
+            && let Err(misplaced) = environment.record_state_location(&deployment, storage, former)
         {
             let failure = Failure::new(FailureClass::Config, misplaced.to_string());
-            lifecycle::give_up(&mut deployment, Outcome::Failed(failure), now);
+            lifecycle::end_without_attempt(&mut deployment, Outcome::Failed(failure), now);
             return self.save(due, deployment).await;
         }
         let places = match self.concurrency_slots(due.org, &deployment, resolved).await? {
             ConcurrencySlots::Free(places) => places,
             ConcurrencySlots::None { hold, reason, pause } => {
-                deadline::held_back(&mut deployment, hold, reason, now + pause);
+                deadline::deferred(&mut deployment, hold, reason, now + pause);
                 return self.save(due, deployment).await;
             }
         };
@@ -78,12 +78,12 @@ impl Launcher {
         }
         if let Some(attempt) = deployment.attempts.last_mut() {
             attempt.runner_version = resolved.version;
-            attempt.places = places.iter().map(|taking| taking.place.clone()).collect();
+            attempt.slots = places.iter().map(|taking| taking.slot.clone()).collect();
         }
-        environment.launching(&deployment);
+        environment.record_launch(&deployment);
         deployment.version += 1;
         environment.version += 1;
-        let step = Move {
+        let step = DeploymentChange {
             deployment: &deployment,
             environment: EnvironmentChange::Save(&environment),
             next: None,
@@ -108,7 +108,11 @@ impl Launcher {
         // In another place the start would make a second job with the first one's claim code.
         if resolved.dispatcher.is_ok() && !resolved.has_launch_version_of(attempt) {
             let reason = "its runner was changed after the launch; the job may start where it was";
-            deadline::postponed(&mut deployment, reason.to_owned(), self.clock.now() + START_AGAIN);
+            deadline::postponed(
+                &mut deployment,
+                reason.to_owned(),
+                self.clock.now() + START_RETRY_INTERVAL,
+            );
             return self.save(due, deployment).await;
         }
         let launched_at = attempt.launched_at;
@@ -154,15 +158,15 @@ impl Launcher {
         number: u32,
         error: DispatchError,
     ) -> Result<StepOutcome, LaunchError> {
-        match error.then {
-            Then::End => self.fail(due, deployment, number, error.failure).await,
-            Then::Observe => {
+        match error.on_failure {
+            OnFailure::EndAttempt => self.fail(due, deployment, number, error.failure).await,
+            OnFailure::Observe => {
                 tracing::warn!(%error, deployment = %due.id, "cannot tell whether the job started");
-                let until = self.clock.now() + START_AGAIN;
+                let until = self.clock.now() + START_RETRY_INTERVAL;
                 deadline::postponed(&mut deployment, error.failure.message, until);
                 self.save(due, deployment).await
             }
-            Then::Again(pause) => {
+            OnFailure::RetryAfter(pause) => {
                 let until = self.clock.now() + pause;
                 deadline::postponed(&mut deployment, error.failure.message, until);
                 self.save(due, deployment).await
@@ -208,7 +212,7 @@ impl Launcher {
         fence: u64,
     ) -> Result<BTreeMap<String, SecretString>, LaunchError> {
         let attempt = AttemptRef { org: due.org, deployment: due.id, number };
-        let org = self.organization(due.org).await?.unwrap_or_else(OrgId::of_none);
+        let org = self.organization(due.org).await?.unwrap_or_else(OrgId::none);
         let code = self.master_keys.get().await?.claim_code(attempt, fence);
         Ok(job_environment(&self.api_url, &org, attempt, code))
     }

@@ -1,6 +1,6 @@
 //! Launches due deployments and enforces their deadlines.
 //!
-//! [`Launcher::tend`] reconciles one deployment: it does what [`canyon_domain::deadline`] says is
+//! [`Launcher::reconcile`] reconciles one deployment: it does what [`canyon_domain::deadline`] says is
 //! to be done now (take the turn, start the job, observe it, stop it, end it). Several processes
 //! may call it at any time for any deployment, because each write is conditional and each call to a
 //! platform may be repeated.
@@ -21,10 +21,10 @@ mod lock_owner;
 mod org_cache;
 mod orphaned_jobs;
 mod orphaned_resources;
-pub mod pace;
 pub mod platforms;
 mod profiles;
 pub mod publish;
+pub mod rate_limiter;
 mod reconcile;
 mod resolved_runner;
 mod salvage;
@@ -37,8 +37,8 @@ mod time_limited;
 use canyon_dispatch::{JobRef, Platform};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{OrgId, OrgUuid};
+use canyon_domain::ports::{Clock, Entropy};
 use canyon_domain::runner::RunnerType;
-use canyon_domain::seam::{Clock, Entropy};
 use canyon_identity::master_keys::{MasterKeyError, MasterKeys};
 use canyon_store::blobs::Blobs;
 use canyon_store::{StoreError, Table};
@@ -112,7 +112,7 @@ pub struct Launcher {
     /// The platform that starts jobs, for each type of runner.
     pub platforms: HashMap<RunnerType, Arc<dyn Platform>>,
     /// When the jobs of each runner were last checked for orphaned jobs.
-    pub last_looks: Arc<LastJobLists>,
+    pub last_job_lists: Arc<LastJobLists>,
     /// The cached concurrency limits of organizations.
     pub limits: Arc<KnownLimits>,
     /// Where events are published; `None` if nowhere.
@@ -137,5 +137,5 @@ pub use checks::STREAM_CHECK_TIMEOUT;
 pub use cleanup::REMOVAL_RETRY_PAUSE;
 pub use concurrency::KnownLimits;
 pub use orphaned_jobs::LastJobLists;
-pub use reconcile::{RECONCILE_TIMEOUT, Why};
+pub use reconcile::{RECONCILE_TIMEOUT, ReconcileTrigger};
 pub use sweep::{Pass, Sweeper};

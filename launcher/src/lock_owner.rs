@@ -9,7 +9,7 @@ use canyon_domain::attempt::{Attempt, Outcome, Salvage};
 use canyon_domain::deadline::Observation;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::lifecycle::{self, LEASE};
-use canyon_domain::state_lock::{self, Holder};
+use canyon_domain::state_lock::{self, LockOwner};
 use canyon_store::deployment_lists::Due;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Launcher {
         &self,
         due: Due,
         mut deployment: Deployment,
-        holder: Holder,
+        holder: LockOwner,
     ) -> Result<StepOutcome, LaunchError> {
         let reason = if holder.deployment == due.id {
             let resolved = self.resolve_runner(due, &deployment).await?;
@@ -33,7 +33,7 @@ impl Launcher {
             self.prove_other(other, holder.attempt).await?
         };
         let next_look = self.clock.now() + LEASE / 4;
-        state_lock::looked(&mut deployment, reason, next_look);
+        state_lock::record_check(&mut deployment, reason, next_look);
         self.save(due, deployment).await?;
         Ok(StepOutcome::Changed)
     }

@@ -67,7 +67,7 @@ impl Launcher {
     ) -> Result<(), LaunchError> {
         let Ok(dispatcher) = &resolved.dispatcher else { return Ok(()) };
         let now = self.clock.now();
-        if !self.last_looks.begin((org, runner.clone(), which), now) {
+        if !self.last_job_lists.begin((org, runner.clone(), which), now) {
             return Ok(());
         }
         let until = match which {

@@ -3,7 +3,7 @@
 use canyon_dispatch::ecs::EcsPlatform;
 use canyon_dispatch::kubernetes::KubernetesPlatform;
 pub use canyon_dispatch::kubernetes::LocalClusters;
-use canyon_dispatch::{Pace, Platform};
+use canyon_dispatch::{Platform, RateLimiter};
 use canyon_domain::runner::RunnerType;
 use canyon_identity::federation::Federation;
 use std::collections::HashMap;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 /// machine.
 pub fn direct(
     federation: &Arc<Federation>,
-    pace: Arc<dyn Pace>,
+    limiter: Arc<dyn RateLimiter>,
     image: Option<&str>,
     local: LocalClusters,
 ) -> HashMap<RunnerType, Arc<dyn Platform>> {
     let image = image.map(str::to_owned);
     let kubernetes = Arc::new(KubernetesPlatform::new(federation.clone(), image.clone(), local));
-    let ecs = Arc::new(EcsPlatform::new(federation.clone(), pace, image));
+    let ecs = Arc::new(EcsPlatform::new(federation.clone(), limiter, image));
     let kubernetes_types =
         [RunnerType::Kubernetes, RunnerType::Gke, RunnerType::Eks, RunnerType::Aks];
     let mut platforms: HashMap<RunnerType, Arc<dyn Platform>> = HashMap::new();

@@ -4,7 +4,7 @@ use crate::{LaunchError, Launcher};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerProfileId};
 use canyon_domain::runner::RunnerDefinition;
-use canyon_domain::runner::profile::Place;
+use canyon_domain::runner::profile::ProfileContext;
 
 impl Launcher {
     /// The runner's definition merged with the profile that the runner names for this deployment,
@@ -26,7 +26,7 @@ impl Launcher {
         };
         let bundle = self.table.bundle(org, deployment.id).await?;
         let variables = bundle.map(|bundle| bundle.module.inputs).unwrap_or_default();
-        let place = Place {
+        let place = ProfileContext {
             project: project.clone(),
             environment: env.clone(),
             env_type: environment.env_type_id,

@@ -25,11 +25,11 @@ pub const RECONCILE_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// Why a deployment is reconciled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum ReconcileTrigger {
     /// It is due, or was just written.
     Due,
     /// It has ended, and its end was just published.
-    Told,
+    EndPublished,
     /// It has ended, and its end need not be published.
     Ended,
     /// A hint says that its job is gone: observe the job even if nothing is due.
@@ -44,12 +44,16 @@ impl Launcher {
     /// [`LaunchError`]: the table, the object store, the master key or the event bus failed, the
     /// deployment kept changing, or [`RECONCILE_TIMEOUT`] has passed. The deployment stays due, so the sweep
     /// retries it.
-    pub async fn tend(&self, due: Due, why: Why) -> Result<(), LaunchError> {
-        within_time_limit(due, Box::pin(self.reconcile_steps(due, why))).await
+    pub async fn reconcile(&self, due: Due, trigger: ReconcileTrigger) -> Result<(), LaunchError> {
+        within_time_limit(due, Box::pin(self.reconcile_steps(due, trigger))).await
     }
 
-    async fn reconcile_steps(&self, due: Due, why: Why) -> Result<(), LaunchError> {
-        let mut why = why;
+    async fn reconcile_steps(
+        &self,
+        due: Due,
+        trigger: ReconcileTrigger,
+    ) -> Result<(), LaunchError> {
+        let mut why = trigger;
         let mut lock_owner_checked = false;
         for _ in 0..MAX_TRIES {
             let Some(deployment) = self.table.deployment(due.org, due.id).await? else {
@@ -58,7 +62,7 @@ impl Launcher {
             if deployment.status.is_terminal() {
                 return self.clean_up(due, &deployment, why).await;
             }
-            let awaited = state_lock::awaited(&deployment, self.clock.now());
+            let awaited = state_lock::awaited_job(&deployment, self.clock.now());
             if let Some(holder) = awaited.filter(|_| !lock_owner_checked) {
                 lock_owner_checked = true;
                 self.prove_lock_owner_gone(due, deployment, holder).await?;
@@ -67,7 +71,7 @@ impl Launcher {
             let resolved = self.resolve_runner(due, &deployment).await?;
             match Box::pin(self.apply_step(due, deployment, &resolved, why)).await? {
                 StepOutcome::Settled => return Ok(()),
-                StepOutcome::Changed => why = Why::Due,
+                StepOutcome::Changed => why = ReconcileTrigger::Due,
             }
         }
         Err(LaunchError::Contended(due.id))
@@ -78,13 +82,13 @@ impl Launcher {
         due: Due,
         mut deployment: Deployment,
         resolved: &ResolvedRunner,
-        why: Why,
+        trigger: ReconcileTrigger,
     ) -> Result<StepOutcome, LaunchError> {
         let now = self.clock.now();
-        let step = match (next_step(&deployment, &resolved.timeouts, self.up_since, now), why) {
+        let step = match (next_step(&deployment, &resolved.timeouts, self.up_since, now), trigger) {
             // Keep `Step::Start`: a start that is not recorded may not have happened, and then happens now. If it
             // did happen, the start finds the job, and the launcher observes it.
-            (Step::Wait(_), Why::JobGone) => Step::Observe,
+            (Step::Wait(_), ReconcileTrigger::JobGone) => Step::Observe,
             (step, _) => step,
         };
         match step {
@@ -102,7 +106,7 @@ impl Launcher {
             Step::Stop => self.stop(due, deployment, resolved, StopMode::Graceful).await,
             Step::Kill => self.stop(due, deployment, resolved, StopMode::Kill).await,
             Step::End(outcome) => {
-                lifecycle::give_up(&mut deployment, outcome, now);
+                lifecycle::end_without_attempt(&mut deployment, outcome, now);
                 self.save(due, deployment).await
             }
         }

@@ -37,9 +37,9 @@ impl ResolvedRunner {
     }
 
     /// Why no agent would take a job that is launched now, if that is known.
-    pub(crate) async fn absence(&self) -> Option<String> {
+    pub(crate) async fn no_agent_reason(&self) -> Option<String> {
         match (&self.dispatcher, &self.start_refusal) {
-            (Ok(dispatcher), None) => dispatcher.absence().await,
+            (Ok(dispatcher), None) => dispatcher.no_agent_reason().await,
             // The launch itself reports what is wrong.
             (Ok(_), Some(_)) | (Err(_), _) => None,
         }
@@ -99,7 +99,7 @@ impl Launcher {
         };
         // Validate the runner itself: a profile may fix a fault for a deployment, but not for a check of the runner.
         let invalid = definition.clone().usable().err().map(|faults| unusable(id, &faults));
-        let can_be_watched = definition.can_be_watched();
+        let can_be_watched = definition.can_be_observed();
         let profiled = match deployment {
             Some(deployment) => self.with_profile(org, id, &definition, deployment).await?,
             None => Ok(definition.clone()),
@@ -163,7 +163,7 @@ impl Launcher {
     ) -> Result<Result<RunnerDefinition, String>, LaunchError> {
         let mut secrets = BTreeMap::<String, SecretString>::new();
         if let Some(sealed) = &runner.sealed_secrets {
-            let place = RunnerRecord::secrets_place(org, &runner.id);
+            let place = RunnerRecord::sealing_context(org, &runner.id);
             let opened = self.master_keys.get().await?.open(&place, sealed);
             let read = opened.ok().and_then(|text| serde_json::from_slice(&text).ok());
             let Some(read) = read else {

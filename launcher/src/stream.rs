@@ -8,7 +8,7 @@
 //! Lambda"). So a record that can never be read ends in the failure queue after the mapping's
 //! retries, and then blocks nothing.
 
-use crate::{LaunchError, Launcher, Why};
+use crate::{LaunchError, Launcher, ReconcileTrigger};
 use aws_lambda_events::dynamodb::EventRecord;
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use canyon_domain::causes::Causes;
@@ -121,7 +121,7 @@ async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<Str
         // A claim, which only had to be published. Any later write makes it due or has its own record.
         Ok(())
     } else {
-        launcher.tend(due, Why::Due).await
+        launcher.reconcile(due, ReconcileTrigger::Due).await
     };
     let again = done.err().and_then(|error| {
         warn(&error, due.id);

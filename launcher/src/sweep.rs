@@ -1,7 +1,7 @@
 //! The sweep: finds what is due in the table and reconciles it.
 
 use crate::fair_slots::FairSlots;
-use crate::reconcile::Why;
+use crate::reconcile::ReconcileTrigger;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_domain::causes::Causes;
@@ -73,7 +73,7 @@ impl Sweeper {
         let oldest = due.first().map_or(SignedDuration::ZERO, |(at, _)| now.duration_since(*at));
         let due: Vec<_> = due.into_iter().map(|(_, due)| due).collect();
         for due in &due {
-            self.begin(*due, Why::Due, tasks);
+            self.begin(*due, ReconcileTrigger::Due, tasks);
         }
         if self.is_time_for_checks(now) {
             self.begin_checks(now, tasks).await;
@@ -102,25 +102,25 @@ impl Sweeper {
         // Every deployment that has not ended is in the index of due deployments, at some time.
         let active = self.launcher.table.due(Timestamp::MAX, i32::MAX).await?;
         if let Some(due) = active.into_iter().find(|due| due.id == job.deployment) {
-            self.begin(due, Why::JobGone, tasks);
+            self.begin(due, ReconcileTrigger::JobGone, tasks);
             return Ok(true);
         }
         let ended = self.launcher.table.deployment(org, job.deployment).await?;
         let is_unread = ended.is_some_and(|ended| ended.to_salvage().is_some());
         if is_unread {
-            self.ended(Due { org, id: job.deployment }, tasks);
+            self.clean_up_ended(Due { org, id: job.deployment }, tasks);
         }
         Ok(is_unread)
     }
 
     /// Cleans up after a deployment whose end the API has written, where no sweep would do it.
-    pub fn ended(&self, ended: Due, tasks: &mut JoinSet<()>) {
-        self.begin(ended, Why::Ended, tasks);
+    pub fn clean_up_ended(&self, ended: Due, tasks: &mut JoinSet<()>) {
+        self.begin(ended, ReconcileTrigger::Ended, tasks);
     }
 
     /// Notes that something was written, perhaps a request for a check. One of the next passes
     /// searches for checks.
-    pub fn hinted(&self) {
+    pub fn note_write(&self) {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner).hinted = true;
     }
 
@@ -156,9 +156,9 @@ impl Sweeper {
         }
     }
 
-    fn begin(&self, due: Due, why: Why, tasks: &mut JoinSet<()>) {
+    fn begin(&self, due: Due, trigger: ReconcileTrigger, tasks: &mut JoinSet<()>) {
         let is_new = self.busy.lock().unwrap_or_else(PoisonError::into_inner).insert(due);
-        if !is_new && why == Why::Due {
+        if !is_new && trigger == ReconcileTrigger::Due {
             return;
         }
         let sweeper = self.clone();
@@ -167,7 +167,7 @@ impl Sweeper {
         tasks.spawn(async move {
             let _busy = busy;
             let _slot = sweeper.slots.take(due.org).await;
-            if let Err(error) = sweeper.launcher.tend(due, why).await {
+            if let Err(error) = sweeper.launcher.reconcile(due, trigger).await {
                 let error = Causes(&error);
                 tracing::warn!(%error, deployment = %due.id, "cannot reconcile the deployment now");
             }

@@ -6,7 +6,8 @@
 
 use async_trait::async_trait;
 use canyon_dispatch::{
-    DispatchError, Dispatcher, JobRef, Launch, Remains, Started, Steps, StopMode, TailStream,
+    CheckReports, DispatchError, Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode,
+    TailStream,
 };
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
@@ -52,12 +53,12 @@ impl Dispatcher for TimeLimited {
         within_limit(TAIL_TIMEOUT, "the job's output", self.0.tail(job, stream, offset)).await?
     }
 
-    async fn forget(&self, job: &JobRef) -> Remains {
+    async fn forget(&self, job: &JobRef) -> RemovalOutcome {
         match within_limit(CALL_TIMEOUT, "the removal of the job", self.0.forget(job)).await {
             Ok(remains) => remains,
             Err(error) => {
                 tracing::warn!(%error, ?job, "cannot remove the job");
-                Remains::Job
+                RemovalOutcome::JobAlive
             }
         }
     }
@@ -66,8 +67,9 @@ impl Dispatcher for TimeLimited {
         within_limit(LIST_TIMEOUT, "the list of the runner's jobs", self.0.jobs()).await?
     }
 
-    async fn absence(&self) -> Option<String> {
-        let answer = within_limit(CALL_TIMEOUT, "listing the agents", self.0.absence()).await;
+    async fn no_agent_reason(&self) -> Option<String> {
+        let answer =
+            within_limit(CALL_TIMEOUT, "listing the agents", self.0.no_agent_reason()).await;
         answer.unwrap_or_else(|error| {
             // A job that no agent takes waits, so launching it is safe.
             tracing::warn!(%error, "cannot tell whether an agent would take a job");
@@ -76,8 +78,8 @@ impl Dispatcher for TimeLimited {
     }
 
     /// The caller of a check sets its time limit: the steps reported by then count.
-    async fn check(&self, steps: &Steps) {
-        self.0.check(steps).await;
+    async fn check(&self, reports: &CheckReports) {
+        self.0.check(reports).await;
     }
 }
 

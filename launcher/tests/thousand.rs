@@ -9,19 +9,19 @@ mod ecs_bed;
 
 use canyon_dispatch::Platform;
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
+use canyon_domain::deployment::{Deployment, Mode, Status, StoredResults};
+use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::runner::RunnerType;
-use canyon_domain::seam::{Clock as _, Entropy as _};
-use canyon_domain::turn::Turns;
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
-use canyon_launcher::pace::TablePace;
-use canyon_launcher::{Launcher, Sweeper, Why};
+use canyon_launcher::rate_limiter::TableRateLimiter;
+use canyon_launcher::{Launcher, ReconcileTrigger, Sweeper};
 use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use canyon_store::deployment_lists::Due;
@@ -106,7 +106,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         runner_id: "on-fargate".parse().unwrap(),
         created_at: now,
         updated_at: now,
-        turns: Turns::default(),
+        queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
         state: None,
@@ -141,7 +141,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         counts: None,
         state: None,
         refused_deletions: None,
-        kept: Kept::default(),
+        kept: StoredResults::default(),
         completed_at: None,
         version: 1,
     };
@@ -156,7 +156,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,
     };
-    environment.turns.join(deployment.id).unwrap();
+    environment.queue.join(deployment.id).unwrap();
     environment.version += 1;
     let record = record();
     let stored = table.accept_deployment(ORG, &deployment, &bundle, &environment, None, &record);
@@ -166,7 +166,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
 
 /// A copy of the launcher.
 fn launcher(table: &Table, blobs: &Path, account: &Account) -> Launcher {
-    let pace = TablePace { table: table.clone(), clock: Arc::new(System) };
+    let pace = TableRateLimiter { table: table.clone(), clock: Arc::new(System) };
     let platform: Arc<dyn Platform> = Arc::new(account.canyon_at(Arc::new(pace)));
     let name: OrgId = "acme".parse().unwrap();
     let key = MasterKey::new(&[7; KEY_LENGTH]).unwrap();
@@ -180,7 +180,7 @@ fn launcher(table: &Table, blobs: &Path, account: &Account) -> Launcher {
         api_url: "https://canyon.example".to_owned(),
         organizations: Arc::new(Mutex::new(HashMap::from([(ORG, name)]))),
         platforms: HashMap::from([(RunnerType::ServerlessEcs, platform)]),
-        last_looks: Arc::default(),
+        last_job_lists: Arc::default(),
         limits: Arc::default(),
         publisher: None,
     }
@@ -195,7 +195,7 @@ async fn reconcile_all(launcher: Launcher, all: Vec<DeploymentId>) {
         }
         let launcher = launcher.clone();
         tasks.spawn(async move {
-            launcher.tend(Due { org: ORG, id }, Why::Due).await.unwrap();
+            launcher.reconcile(Due { org: ORG, id }, ReconcileTrigger::Due).await.unwrap();
         });
     }
     tasks.join_all().await;

@@ -12,23 +12,23 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::ids::{DeploymentId, OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::runner::RunnerType;
-use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_functions::App;
-use canyon_functions::app::agent_desk::AgentDesk;
-use canyon_functions::app::authentication::Recent;
-use canyon_functions::app::token_exchange::SignIns;
+use canyon_functions::app::agent_registry::AgentRegistry;
+use canyon_functions::app::authentication::RecentTokens;
+use canyon_functions::app::token_exchange::SignInVerifier;
 use canyon_functions::changes::Changes;
 use canyon_functions::http::HttpSettings;
 use canyon_identity::bearer;
 use canyon_identity::file_signer::FileSigner;
-use canyon_identity::issuer::{Issuer, of_jobs};
+use canyon_identity::issuer::{Issuer, jobs_issuer_url};
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
 use canyon_identity::verify::PrivateIssuers;
-use canyon_launcher::{Launcher, Why};
+use canyon_launcher::{Launcher, ReconcileTrigger};
 use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
@@ -100,7 +100,7 @@ impl Bench {
         System.fill(&mut key);
         let signer = Arc::new(FileSigner::new(&folder.join("issuer.pk8")));
         let job_issuer =
-            Issuer::new(&of_jobs(&url), signer, vec![], Arc::new(System), Arc::new(System));
+            Issuer::new(&jobs_issuer_url(&url), signer, vec![], Arc::new(System), Arc::new(System));
         let app = App {
             table: meter.watch(&table),
             blobs: Blobs::folder(&folder.join("blobs"))?,
@@ -111,9 +111,12 @@ impl Bench {
             job_issuer: Arc::new(job_issuer),
             operator: None,
             changes,
-            sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), Arc::new(System))),
-            authenticated: Recent::default(),
-            agents: AgentDesk::default(),
+            sign_in_verifier: Arc::new(SignInVerifier::new(
+                PrivateIssuers::default(),
+                Arc::new(System),
+            )),
+            authenticated: RecentTokens::default(),
+            agents: AgentRegistry::default(),
             api_url: url.clone(),
             job_token_life: canyon_functions::app::job_tokens::LIFE,
             serves_local_runners: true,
@@ -165,7 +168,7 @@ impl Bench {
         let looking = async {
             loop {
                 for due in self.table.due(System.now(), 10).await? {
-                    self.launcher.tend(due, Why::Due).await?;
+                    self.launcher.reconcile(due, ReconcileTrigger::Due).await?;
                 }
                 let found = self.table.deployment(self.org, id).await?;
                 if let Some(ended) = found.filter(|found| found.status.is_terminal()) {
@@ -240,7 +243,7 @@ fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher
         master_keys: Arc::clone(&app.master_keys),
         api_url: url.to_owned(),
         up_since: app.up_since,
-        last_looks: Arc::default(),
+        last_job_lists: Arc::default(),
         limits: Arc::default(),
         platforms: HashMap::from([(RunnerType::Local, Arc::new(dispatcher) as _)]),
         publisher: None,

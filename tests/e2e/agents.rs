@@ -10,7 +10,7 @@ use crate::harness::site::{ENV, Site};
 use canyon_api::agent::{JobKey, JobReport, OpenSession, Poll, Reports, TakeJobs, TakenJob, Work};
 use canyon_api::client::Client;
 use canyon_api::token::NewToken;
-use canyon_domain::agent_job::Wish;
+use canyon_domain::agent_job::DesiredState;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::RunnerType;
@@ -84,7 +84,7 @@ fn opening(instance: &str, concurrency: u32) -> OpenSession {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         protocol: canyon_api::agent::PROTOCOL,
         serves: vec![RunnerType::DockerAgent],
-        place: "test-machine".to_owned(),
+        platform_id: "test-machine".to_owned(),
         labels: [].into(),
         run_untagged_jobs: None,
         runner: Some("far".parse().unwrap()),
@@ -147,9 +147,11 @@ async fn a_job_goes_to_an_agent_ends_and_leaves_nothing() {
     let attempts = &ended.attempts;
     assert!(attempts.len() == 1 && attempts[0].claimed_at.is_some(), "{ended:#?}");
     assert_eq!(failure(&ended).0, FailureClass::Config, "its state's store is not there");
-    let forget = |work: &Work| work.wishes.iter().find(|wish| wish.wish == Wish::Forget).copied();
+    let forget = |work: &Work| {
+        work.desired_states.iter().find(|wish| wish.desired == DesiredState::Forget).copied()
+    };
     assert_eq!(agent.until("wish", forget).await.job, job);
-    agent.say(JobReport { done: Some(Wish::Forget), ..report(job) }).await;
+    agent.say(JobReport { done: Some(DesiredState::Forget), ..report(job) }).await;
     let poll = Poll::default();
     let nothing = agent.client.poll_work(AGENT, agent.session, &poll).await.unwrap();
     assert_eq!(nothing, Work::default(), "it is gone");

@@ -3,7 +3,7 @@
 use crate::harness::deployments::{counts, failure, request};
 use crate::harness::module::{THIRTY, from, with};
 use crate::harness::site::{ENV, Site};
-use canyon_api::archive::MAX_ARCHIVE;
+use canyon_api::archive::MAX_ARCHIVE_BYTES;
 use canyon_cloud::chance::Chance;
 use canyon_domain::failure::FailureClass;
 use flate2::{Compression, write::GzEncoder};
@@ -59,7 +59,7 @@ async fn an_uploaded_archive_deploys_from_one_of_its_folders() {
 
 /// A module of the largest size that Canyon accepts: random bytes, which do not compress.
 fn large(marker: &str) -> (String, Vec<u8>) {
-    let mut noise = vec![0; MAX_ARCHIVE - 64 * 1024];
+    let mut noise = vec![0; MAX_ARCHIVE_BYTES - 64 * 1024];
     let chance = Chance::new(7);
     for bytes in noise.chunks_exact_mut(8) {
         bytes.copy_from_slice(&chance.next().to_le_bytes());
@@ -73,7 +73,11 @@ fn large(marker: &str) -> (String, Vec<u8>) {
         tar.append_data(&mut header, name, bytes).unwrap();
     }
     let bytes = tar.into_inner().unwrap().finish().unwrap();
-    assert!(bytes.len() <= MAX_ARCHIVE && bytes.len() > MAX_ARCHIVE - 64 * 1024, "{}", bytes.len());
+    assert!(
+        bytes.len() <= MAX_ARCHIVE_BYTES && bytes.len() > MAX_ARCHIVE_BYTES - 64 * 1024,
+        "{}",
+        bytes.len()
+    );
     (hex::encode(Sha256::digest(&bytes)), bytes)
 }
 

@@ -12,9 +12,9 @@ use crate::status::Status;
 use crate::stop::Stop;
 use crate::unconfirmed_takes::UnconfirmedTakes;
 use crate::unreadable_job::UnreadableJob;
-use canyon_api::agent::{HeldJob, JobKey, JobWish, SessionOpened, TailRequest, TakenJob};
+use canyon_api::agent::{HeldJob, JobDesiredState, JobKey, SessionOpened, TailRequest, TakenJob};
 use canyon_dispatch::{Dispatcher, Launch, Target};
-use canyon_domain::agent_job::{JobOrder, Wish};
+use canyon_domain::agent_job::{DesiredState, JobSpec};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::runner::RunnerDefinition;
@@ -50,7 +50,7 @@ pub(crate) struct AgentLoop {
     pub(crate) unconfirmed: UnconfirmedTakes,
     /// Whether the one job of `--single` was taken.
     pub(crate) has_taken: bool,
-    /// Jobs that the last answer had a wish for, and that this process does not know.
+    /// Jobs that the last answer had a desired state for, and that this process does not know.
     pub(crate) unknown: Vec<JobKey>,
     /// Whether another process has the agent's session, and this one waits for its end.
     pub(crate) stands_by: bool,
@@ -58,7 +58,7 @@ pub(crate) struct AgentLoop {
 
 /// The handle of one job's task.
 pub(crate) struct RunningJob {
-    wish: watch::Sender<Wish>,
+    desired: watch::Sender<DesiredState>,
     tails: mpsc::Sender<TailRequest>,
     slot: JobSlot,
     task: AbortHandle,
@@ -89,7 +89,7 @@ impl AgentLoop {
         for held in opened.held {
             self.resume(held);
         }
-        for orphan in opened.strays {
+        for orphan in opened.orphaned {
             self.clean_up(orphan);
         }
     }
@@ -97,34 +97,34 @@ impl AgentLoop {
     /// Watches a job of an earlier session, or of an agent of the same place that is gone. Returns whether this process did
     /// not know the job.
     pub(crate) fn resume(&mut self, held: HeldJob) -> bool {
-        if self.set_wish(&JobWish { job: held.job, wish: held.wish }) {
+        if self.set_desired_state(&JobDesiredState { job: held.job, desired: held.desired }) {
             return false;
         }
         // Canyon has recorded its take, but the answer was lost. The take is repeated, because only its answer has the
         // environment that the job is started with.
-        if held.wish == Wish::Run && self.unconfirmed.jobs.contains(&held.job) {
+        if held.desired == DesiredState::Run && self.unconfirmed.jobs.contains(&held.job) {
             return false;
         }
         self.unconfirmed.keep(|job| *job != held.job);
-        tracing::info!(job = %job_name(&held.job), wish = ?held.wish, "watching a job of an earlier session");
-        let dispatcher = self.dispatcher(&held.job, &held.order).unwrap_or_else(|reason| {
+        tracing::info!(job = %job_name(&held.job), wish = ?held.desired, "watching a job of an earlier session");
+        let dispatcher = self.dispatcher(&held.job, &held.spec).unwrap_or_else(|reason| {
             tracing::error!(job = %job_name(&held.job), "cannot watch a job: {reason}");
             Arc::new(UnreadableJob::Held(reason))
         });
-        self.spawn(held.job, dispatcher, None, held.handle, held.wish);
+        self.spawn(held.job, dispatcher, None, held.handle, held.desired);
         true
     }
 
     /// Starts a job that was taken.
     pub(crate) fn start(&mut self, taken: TakenJob) {
-        let TakenJob { job: key, order, environment } = taken;
+        let TakenJob { job: key, spec: order, environment } = taken;
         self.has_taken = true;
         let dispatcher = match self.dispatcher(&key, &order) {
             Ok(dispatcher) => dispatcher,
             Err(reason) => {
                 let failure = Failure::new(FailureClass::Config, reason);
                 let dispatcher = Arc::new(UnreadableJob::NeverStarted(failure));
-                return self.spawn(key, dispatcher, None, None, Wish::Run);
+                return self.spawn(key, dispatcher, None, None, DesiredState::Run);
             }
         };
         let mut environment: std::collections::BTreeMap<_, _> =
@@ -142,22 +142,22 @@ impl AgentLoop {
             env: order.env,
             launched_at: order.launched_at,
         };
-        self.spawn(key, dispatcher, Some(launch), None, Wish::Run);
+        self.spawn(key, dispatcher, Some(launch), None, DesiredState::Run);
     }
 
-    fn dispatcher(&self, key: &JobKey, order: &JobOrder) -> Result<Arc<dyn Dispatcher>, String> {
-        if order.kind != self.kind.serves() {
-            let (own, wanted) = (self.kind.serves().as_str(), order.kind.as_str());
+    fn dispatcher(&self, key: &JobKey, spec: &JobSpec) -> Result<Arc<dyn Dispatcher>, String> {
+        if spec.kind != self.kind.serves() {
+            let (own, wanted) = (self.kind.serves().as_str(), spec.kind.as_str());
             return Err(format!("this agent launches jobs of `{own}`, not of `{wanted}`"));
         }
-        let definition = RunnerDefinition::parse_stored(order.definition.clone())
+        let definition = RunnerDefinition::parse_stored(spec.definition.clone())
             .and_then(RunnerDefinition::usable)
-            .map_err(|faults| format!("the runner `{}`: {faults}", order.runner_id))?;
+            .map_err(|faults| format!("the runner `{}`: {faults}", spec.runner_id))?;
         let target = Target {
-            org: org_uuid(&order.org_id),
-            org_id: order.org_id.clone(),
+            org: org_uuid(&spec.org_id),
+            org_id: spec.org_id.clone(),
             runner: key.runner,
-            runner_id: order.runner_id.clone(),
+            runner_id: spec.runner_id.clone(),
             definition,
             agent: None,
         };
@@ -170,9 +170,9 @@ impl AgentLoop {
         dispatcher: Arc<dyn Dispatcher>,
         launch: Option<Launch>,
         handle: Option<String>,
-        wish: Wish,
+        desired: DesiredState,
     ) {
-        let (wish, wishes) = watch::channel(wish);
+        let (desired, desired_states) = watch::channel(desired);
         let (tails, asked) = mpsc::channel(TAILS);
         let slot = JobSlot { taken: Arc::new(AtomicBool::new(true)), freed: self.freed.clone() };
         let job = JobLoop {
@@ -180,28 +180,28 @@ impl AgentLoop {
             reference: kinds::reference(&key, handle),
             dispatcher,
             launch,
-            wish: wishes,
+            desired: desired_states,
             tails: asked,
             hint: self.kind.hint(),
             slot: slot.clone(),
             reporter: self.reporter.clone(),
         };
         let task = self.tasks.spawn(job.run());
-        self.jobs.insert(key, RunningJob { wish, tails, slot, task });
+        self.jobs.insert(key, RunningJob { desired, tails, slot, task });
     }
 
     /// Stops and removes an orphaned job, without a report to Canyon.
     fn clean_up(&mut self, key: JobKey) {
         let Some(dispatcher) = self.kind.cleaner(&key) else { return };
         tracing::info!(job = %job_name(&key), "removing an orphaned job");
-        let (wish, wishes) = watch::channel(Wish::Forget);
+        let (desired, desired_states) = watch::channel(DesiredState::Forget);
         let (_, tails) = mpsc::channel(1);
         let job = JobLoop {
             key,
             reference: kinds::reference(&key, None),
             dispatcher,
             launch: None,
-            wish: wishes,
+            desired: desired_states,
             tails,
             hint: self.kind.hint(),
             slot: JobSlot { taken: Arc::default(), freed: Arc::default() },
@@ -209,16 +209,16 @@ impl AgentLoop {
         };
         self.tasks.spawn(async move {
             job.run().await;
-            drop(wish);
+            drop(desired);
         });
     }
 
-    /// Passes Canyon's wish on to the job. Returns `false` if this agent does not know the job.
-    pub(crate) fn set_wish(&self, wanted: &JobWish) -> bool {
+    /// Passes the desired state on to the job. Returns `false` if this agent does not know the job.
+    pub(crate) fn set_desired_state(&self, wanted: &JobDesiredState) -> bool {
         let Some(job) = self.jobs.get(&wanted.job) else { return false };
-        job.wish.send_if_modified(|wish| {
-            let new = wanted.wish > *wish;
-            *wish = (*wish).max(wanted.wish);
+        job.desired.send_if_modified(|desired| {
+            let new = wanted.desired > *desired;
+            *desired = (*desired).max(wanted.desired);
             new
         });
         true

@@ -1,6 +1,6 @@
 //! Exponential backoff between tries.
 
-use canyon_domain::seam::Entropy;
+use canyon_domain::ports::Entropy;
 use canyon_identity::system::System;
 use std::time::Duration;
 

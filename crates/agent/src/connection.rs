@@ -8,8 +8,8 @@ use crate::sign_in::{SignIn, SignInError};
 use canyon_api::agent::{
     OpenSession, Poll, Reports, ReportsTaken, SessionOpened, TakeJobs, TakenJobs, Work,
 };
-use canyon_api::ask::{self, ANSWER_TO, ASK};
 use canyon_api::error::{ErrorBody, INCOMPLETE, NO_TOKEN};
+use canyon_api::nonce::{self, ANSWER_NONCE_HEADER, NONCE_HEADER};
 use canyon_domain::causes::Causes;
 use canyon_domain::ids::{AgentId, OrgId};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -111,7 +111,7 @@ impl ConnectionError {
         matches!(self.status(), Some(400 | 413 | 422)) && !self.blames_the_network()
     }
 
-    /// Whether the network has damaged the request; see `ErrorBody::blames_the_network`.
+    /// Whether the network has damaged the request; see `ErrorBody::was_changed_by_the_network`.
     fn blames_the_network(&self) -> bool {
         self.has_code(INCOMPLETE) || self.has_code(NO_TOKEN)
     }
@@ -240,12 +240,12 @@ impl ApiConnection {
         let mut may_retry = true;
         loop {
             let token = self.sign_in.bearer(&self.clock).await?;
-            let request_id = ask::draw();
+            let request_id = nonce::generate();
             let mut request = self
                 .http
                 .request(method.clone(), format!("{}{path}", self.base))
                 .timeout(timeout)
-                .header(ASK, &request_id)
+                .header(NONCE_HEADER, &request_id)
                 .bearer_auth(token.expose_secret());
             if let Some(body) = body {
                 request = request.json(body);
@@ -256,11 +256,11 @@ impl ApiConnection {
             // servers may send one. Canyon's answer to another agent would start that agent's jobs here, or end this agent
             // with that agent's refusal.
             let answers_this =
-                response.headers().get(ANSWER_TO).is_some_and(|it| *it == *request_id);
+                response.headers().get(ANSWER_NONCE_HEADER).is_some_and(|it| *it == *request_id);
             if response.status().is_success() {
                 if !answers_this {
                     let reason = format!(
-                        "it does not name the request: a proxy must let the headers `{ASK}` and `{ANSWER_TO}` pass"
+                        "it does not name the request: a proxy must let the headers `{NONCE_HEADER}` and `{ANSWER_NONCE_HEADER}` pass"
                     );
                     return Err(unreadable(&self.url, reason));
                 }

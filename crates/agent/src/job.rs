@@ -9,9 +9,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_api::agent::{JobKey, JobReport, TailAnswer, TailBytes, TailRequest};
 use canyon_dispatch::{
-    DispatchError, Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream, Then,
+    DispatchError, Dispatcher, JobRef, Launch, OnFailure, RemovalOutcome, Started, StopMode,
+    TailStream,
 };
-use canyon_domain::agent_job::{TAIL_LIMIT, Wish};
+use canyon_domain::agent_job::{DesiredState, MAX_TAIL_BYTES};
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub(crate) struct JobLoop {
     pub(crate) dispatcher: Arc<dyn Dispatcher>,
     /// The launch data, until the job was started.
     pub(crate) launch: Option<Launch>,
-    pub(crate) wish: watch::Receiver<Wish>,
+    pub(crate) desired: watch::Receiver<DesiredState>,
     pub(crate) tails: mpsc::Receiver<TailRequest>,
     pub(crate) hint: Arc<Notify>,
     pub(crate) slot: JobSlot,
@@ -65,7 +66,7 @@ pub(crate) struct JobLoop {
 struct ReportedState {
     observation: Option<Observation>,
     gone: bool,
-    done: Wish,
+    done: DesiredState,
     forget_since: Option<Instant>,
     stop_requested: bool,
 }
@@ -82,10 +83,10 @@ impl JobLoop {
                 self.observe(&mut reported).await;
             }
             self.carry_out(&mut reported).await;
-            if reported.done == Wish::Forget {
+            if reported.done == DesiredState::Forget {
                 return;
             }
-            let idle = reported.gone && *self.wish.borrow() <= reported.done;
+            let idle = reported.gone && *self.desired.borrow() <= reported.done;
             self.wait((!idle).then_some(OBSERVE_INTERVAL)).await;
         }
     }
@@ -128,7 +129,7 @@ impl JobLoop {
     async fn start(&mut self, launch: &Launch, reported: &mut ReportedState) {
         let mut may_have_started = false;
         loop {
-            if *self.wish.borrow_and_update() > Wish::Run {
+            if *self.desired.borrow_and_update() > DesiredState::Run {
                 if !may_have_started {
                     self.record(reported, Observation::Gone(None));
                 }
@@ -150,23 +151,23 @@ impl JobLoop {
             };
             tracing::warn!(job = %job_name(&self.key), %error, "not started");
             self.reporter.record_error(&error.to_string());
-            let pause = match error.then {
-                Then::End => {
+            let pause = match error.on_failure {
+                OnFailure::EndAttempt => {
                     self.record(reported, Observation::Gone(Some(error.failure)));
                     return;
                 }
-                Then::Observe => {
+                OnFailure::Observe => {
                     may_have_started = true;
                     self.record(reported, Observation::Unknown(error.failure.message));
                     START_RETRY
                 }
-                Then::Again(pause) => {
+                OnFailure::RetryAfter(pause) => {
                     self.record(reported, Observation::Waiting(error.failure.message));
                     pause
                 }
             };
             let until = Instant::now() + pause;
-            while Instant::now() < until && *self.wish.borrow() == Wish::Run {
+            while Instant::now() < until && *self.desired.borrow() == DesiredState::Run {
                 self.wait(Some(until - Instant::now())).await;
             }
         }
@@ -180,21 +181,21 @@ impl JobLoop {
         self.record(reported, observation);
     }
 
-    /// Carries out Canyon's present wish. If that fails, the next round retries it.
+    /// Applies the current desired state. If that fails, the next round retries it.
     async fn carry_out(&mut self, reported: &mut ReportedState) {
-        let wish = *self.wish.borrow_and_update();
-        if wish <= reported.done {
+        let desired = *self.desired.borrow_and_update();
+        if desired <= reported.done {
             return;
         }
-        let done = match wish {
-            Wish::Run => true,
-            Wish::Stop => reported.gone || self.stop(StopMode::Graceful).await,
-            Wish::Kill => reported.gone || self.stop(StopMode::Kill).await,
-            Wish::Forget => self.forget(reported).await,
+        let done = match desired {
+            DesiredState::Run => true,
+            DesiredState::Stop => reported.gone || self.stop(StopMode::Graceful).await,
+            DesiredState::Kill => reported.gone || self.stop(StopMode::Kill).await,
+            DesiredState::Forget => self.forget(reported).await,
         };
         if done {
-            reported.done = wish;
-            self.report(|report| report.done = Some(wish));
+            reported.done = desired;
+            self.report(|report| report.done = Some(desired));
         }
     }
 
@@ -222,12 +223,12 @@ impl JobLoop {
             return false;
         }
         match timeout(CALL_TIMEOUT, self.dispatcher.forget(&self.reference)).await {
-            Ok(remains) => remains == Remains::Nothing,
+            Ok(remains) => remains == RemovalOutcome::Removed,
             Err(_) => false,
         }
     }
 
-    /// Waits for `pause`, or until Canyon's wish changes; without a pause, only until the wish changes. Answers requests
+    /// Waits for `pause`, or until the desired state changes; without a pause, only until it changes. Answers requests
     /// for output in the meantime.
     async fn wait(&mut self, pause: Option<Duration>) {
         let until = pause.map(|pause| Instant::now() + pause);
@@ -243,7 +244,7 @@ impl JobLoop {
                 () = &mut over => return,
                 () = self.hint.notified(), if until.is_some() => return,
                 // The agent has dropped this job, so another process watches it. This task is about to be aborted.
-                changed = self.wish.changed() => match changed {
+                changed = self.desired.changed() => match changed {
                     Ok(()) => return,
                     Err(_) => std::future::pending().await,
                 },
@@ -258,7 +259,7 @@ impl JobLoop {
             timeout(CALL_TIMEOUT, self.dispatcher.tail(&self.reference, stream, tail.offset));
         let bytes = match read.await {
             Ok(Ok(mut bytes)) => {
-                bytes.truncate(TAIL_LIMIT);
+                bytes.truncate(MAX_TAIL_BYTES);
                 TailBytes::Bytes(STANDARD.encode(bytes))
             }
             Ok(Err(error)) => TailBytes::Failed(error.to_string()),

@@ -40,7 +40,7 @@ pub trait Kind: Send + Sync {
     /// # Errors
     ///
     /// [`KindError`] when the platform does not answer; the caller retries then.
-    async fn place(&self) -> Result<String, KindError>;
+    async fn platform_id(&self) -> Result<String, KindError>;
 
     /// The dispatcher for the jobs of the runner in `target`. Makes no call.
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher>;

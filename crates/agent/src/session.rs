@@ -6,8 +6,8 @@ use crate::connection::ConnectionError;
 use crate::exit::Exit;
 use canyon_api::agent::{JobKey, OpenSession, PROTOCOL, SessionOpened};
 use canyon_domain::agent::Adoption;
-use canyon_domain::agent_job::MAX_FOUND;
-use canyon_domain::seam::{Clock as _, Entropy as _};
+use canyon_domain::agent_job::MAX_FOUND_JOBS;
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_identity::system::System;
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ impl AgentLoop {
 
     async fn ask_for_session(&mut self, instance: &str) -> Result<SessionOpened, Refusal> {
         let temporary = |reason: String| Refusal::Temporary(reason, None);
-        let place = self.kind.place().await.map_err(|error| temporary(error.to_string()))?;
+        let place = self.kind.platform_id().await.map_err(|error| temporary(error.to_string()))?;
         let found = self.kind.found().await.map_err(|error| temporary(error.to_string()))?;
         let found = jobs_to_name(found, |job| self.jobs.contains_key(job));
         let body = OpenSession {
@@ -127,7 +127,7 @@ impl AgentLoop {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
             serves: vec![self.kind.serves()],
-            place,
+            platform_id: place,
             labels: self.settings.labels.clone(),
             runner: self.settings.runner.clone(),
             run_untagged_jobs: self.settings.run_untagged_jobs,
@@ -159,15 +159,15 @@ impl AgentLoop {
 /// Canyon can point out orphaned ones, and these are the old ones. Jobs that are left out wait for the next session, and
 /// lose nothing: Canyon itself tells the runner of such a job that its attempt is over, so only its remains stay longer.
 fn jobs_to_name(mut found: Vec<JobKey>, is_watched: impl Fn(&JobKey) -> bool) -> Vec<JobKey> {
-    if found.len() > MAX_FOUND {
+    if found.len() > MAX_FOUND_JOBS {
         tracing::warn!(
             found = found.len(),
-            named = MAX_FOUND,
+            named = MAX_FOUND_JOBS,
             "names only the oldest of the jobs that it found; the next session names others"
         );
         // A deployment's id begins with the time.
         found.sort_unstable_by_key(|job| (is_watched(job), job.deployment, job.attempt));
-        found.truncate(MAX_FOUND);
+        found.truncate(MAX_FOUND_JOBS);
     }
     found
 }
@@ -195,11 +195,11 @@ mod tests {
 
     #[test]
     fn of_too_many_jobs_the_oldest_that_are_not_watched_are_named() {
-        let few: Vec<_> = (0..MAX_FOUND).rev().map(job).collect();
+        let few: Vec<_> = (0..MAX_FOUND_JOBS).rev().map(job).collect();
         assert_eq!(jobs_to_name(few.clone(), |_| false), few);
-        let many: Vec<_> = (0..MAX_FOUND + 500).rev().map(job).collect();
+        let many: Vec<_> = (0..MAX_FOUND_JOBS + 500).rev().map(job).collect();
         let watched: HashSet<_> = (0..100).map(job).collect();
         let named = jobs_to_name(many, |job| watched.contains(job));
-        assert_eq!(named, (100..MAX_FOUND + 100).map(job).collect::<Vec<_>>());
+        assert_eq!(named, (100..MAX_FOUND_JOBS + 100).map(job).collect::<Vec<_>>());
     }
 }

@@ -10,7 +10,7 @@ pub mod listen;
 pub mod names;
 
 use authorities::Authorities;
-use canyon_domain::agent::labels_fault;
+use canyon_domain::agent::invalid_labels_reason;
 use canyon_domain::ids::{AgentId, OrgId, RunnerId, ServiceAccountId};
 use dispatcher::DispatcherSettings;
 use faults::Faults;
@@ -189,7 +189,7 @@ impl Reader<'_> {
                 _ => self.faults.add(&origin, "is not NAME=VALUE,..."),
             }
         }
-        if let Some(fault) = labels_fault(&labels) {
+        if let Some(fault) = invalid_labels_reason(&labels) {
             self.faults.add(&origin, fault);
         }
         labels

@@ -33,7 +33,7 @@ impl AgentLoop {
         }
         self.status.add_taken(answer.taken.len());
         for taken in answer.taken.into_iter().filter(|taken| body.jobs.contains(&taken.job)) {
-            tracing::info!(job = %job_name(&taken.job), runner = %taken.order.runner_id, "taken");
+            tracing::info!(job = %job_name(&taken.job), runner = %taken.spec.runner_id, "taken");
             self.start(taken);
         }
         // An earlier request, whose answer was lost, may have taken a job that is refused now. The next session names the

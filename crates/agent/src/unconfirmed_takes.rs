@@ -2,7 +2,7 @@
 
 use crate::backoff::Backoff;
 use canyon_api::agent::{JobKey, TakenJobs};
-use canyon_domain::agent_job::OFFER;
+use canyon_domain::agent_job::OFFER_TIMEOUT;
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -44,7 +44,7 @@ impl UnconfirmedTakes {
         self.at_once = Some((asked / 2).max(1));
         self.jobs.rotate_left(asked);
         // The pause is bounded: if this agent holds the jobs already, their time to start runs, and new offers expire.
-        let pause = self.backoff.pause_of(pause.map(|pause| pause.min(OFFER)));
+        let pause = self.backoff.pause_of(pause.map(|pause| pause.min(OFFER_TIMEOUT)));
         self.retry_at = Some(Instant::now() + pause);
     }
 

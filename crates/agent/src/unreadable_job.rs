@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use canyon_dispatch::{
-    DispatchError, Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream,
+    DispatchError, Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode, TailStream,
 };
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
@@ -53,10 +53,10 @@ impl Dispatcher for UnreadableJob {
         }
     }
 
-    async fn forget(&self, _: &JobRef) -> Remains {
+    async fn forget(&self, _: &JobRef) -> RemovalOutcome {
         match self {
-            Self::NeverStarted(_) => Remains::Nothing,
-            Self::Held(_) => Remains::Job,
+            Self::NeverStarted(_) => RemovalOutcome::Removed,
+            Self::Held(_) => RemovalOutcome::JobAlive,
         }
     }
 }

@@ -6,8 +6,8 @@ use crate::connection::ConnectionError;
 use crate::exit::Exit;
 use crate::job_name::job_name;
 use crate::next::Next;
-use canyon_api::agent::{JobKey, JobReport, MAX_WAIT, Poll, Work};
-use canyon_domain::agent_job::OFFER;
+use canyon_api::agent::{JobKey, JobReport, MAX_WAIT_SECONDS, Poll, Work};
+use canyon_domain::agent_job::OFFER_TIMEOUT;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -86,7 +86,7 @@ impl AgentLoop {
     /// The pause that Canyon asks for. It is bounded while takes are unconfirmed: this agent may hold those jobs already,
     /// and their time to start runs.
     fn bounded_pause(&self, asked: Option<Duration>) -> Option<Duration> {
-        let longest = if self.unconfirmed.jobs.is_empty() { LONGEST_PAUSE } else { OFFER };
+        let longest = if self.unconfirmed.jobs.is_empty() { LONGEST_PAUSE } else { OFFER_TIMEOUT };
         asked.map(|pause| pause.min(longest))
     }
 
@@ -127,7 +127,7 @@ impl AgentLoop {
         let poll = Poll {
             running,
             draining,
-            wait_seconds: if is_brief { SHORT_WAIT_SECONDS } else { MAX_WAIT },
+            wait_seconds: if is_brief { SHORT_WAIT_SECONDS } else { MAX_WAIT_SECONDS },
             last_error: self.status.last_error(),
         };
         let (api, stop, freed) = (self.api.clone(), self.stop.clone(), self.freed.clone());
@@ -150,15 +150,15 @@ impl AgentLoop {
             is_new |= self.resume(held);
         }
         let mut unknown = Vec::new();
-        for wanted in &work.wishes {
-            if self.set_wish(wanted) {
+        for wanted in &work.desired_states {
+            if self.set_desired_state(wanted) {
                 is_new = true;
             } else if *self.undelivered.borrow() == 0 {
                 unknown.push(wanted.job);
             }
         }
         // The agent holds a job that this process does not know. The answer to a new session describes the job. The first
-        // such wish is ignored: it may have crossed with the report that the job was removed.
+        // such desired state is ignored: it may have crossed with the report that the job was removed.
         if let Some(job) = unknown.iter().find(|job| self.unknown.contains(job)) {
             tracing::info!(job = %job_name(job), "holds a job that it does not know; opening a new session");
             return Err(Next::Reopen);

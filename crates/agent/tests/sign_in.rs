@@ -11,7 +11,7 @@ use canyon_agent::server_clock::ServerClock;
 use canyon_agent::settings::identity::SourceSettings;
 use canyon_agent::sign_in::exchange::Exchange;
 use canyon_agent::sign_in::source::Source;
-use canyon_api::ask::{ANSWER_TO, ASK};
+use canyon_api::nonce::{ANSWER_NONCE_HEADER, NONCE_HEADER};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -41,8 +41,8 @@ async fn exchange(
     forms.push(form);
     let mut headers = HeaderMap::new();
     let is_crossed = *canyon.crossed.lock().unwrap();
-    let nonce = if is_crossed { "another".parse().unwrap() } else { asked[ASK].clone() };
-    headers.insert(ANSWER_TO, nonce);
+    let nonce = if is_crossed { "another".parse().unwrap() } else { asked[NONCE_HEADER].clone() };
+    headers.insert(ANSWER_NONCE_HEADER, nonce);
     if let Some(seconds) = *canyon.busy.lock().unwrap() {
         headers.insert(RETRY_AFTER, seconds.into());
         let body = json!({"error": "temporarily_unavailable", "error_description": "often", "message": "often", "request_id": "1"});

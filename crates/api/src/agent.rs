@@ -10,7 +10,7 @@ mod view;
 pub use view::{AdoptQuery, AgentQuery, AgentUpdateBody, AgentView, SessionView};
 
 use canyon_domain::agent::Adoption;
-use canyon_domain::agent_job::{JobOrder, Wish};
+use canyon_domain::agent_job::{DesiredState, JobSpec};
 use canyon_domain::deadline::Observation;
 use canyon_domain::ids::{DeploymentId, RunnerId, RunnerUuid};
 use canyon_domain::runner::RunnerType;
@@ -24,11 +24,11 @@ pub const PROTOCOL: u32 = 1;
 /// The oldest protocol version that the server accepts: an agent may be two versions behind.
 pub const OLDEST_PROTOCOL: u32 = 1;
 /// Longest wait of one [`Poll`], in seconds: gateways end requests after 29.
-pub const MAX_WAIT: u32 = 25;
+pub const MAX_WAIT_SECONDS: u32 = 25;
 /// Audience of the tokens that an agent signs with its own key, before the organization's name.
 pub const KEY_AUDIENCE: &str = "canyon:";
 /// Longest lifetime of a token that an agent signs with its own key, in seconds.
-pub const KEY_TOKEN_LIFE: i64 = 60;
+pub const KEY_TOKEN_LIFETIME_SECONDS: i64 = 60;
 
 /// Claims of a JWT (`EdDSA`, RFC 8037) that an agent signs with its own key. Its `kid` is the
 /// SHA-256 of the key's 32 bytes, in hex.
@@ -40,7 +40,7 @@ pub struct KeyClaims {
     pub aud: String,
     /// Time of issue, in seconds since 1970 by Canyon's clock.
     pub iat: i64,
-    /// Expiry, at most [`KEY_TOKEN_LIFE`] later.
+    /// Expiry, at most [`KEY_TOKEN_LIFETIME_SECONDS`] later.
     pub exp: i64,
     /// Unique for each token.
     pub jti: Uuid,
@@ -62,7 +62,8 @@ pub struct OpenSession {
     pub serves: Vec<RunnerType>,
     /// Id of the place where its jobs run: the cluster, account or engine.
     #[schema(max_length = 300)]
-    pub place: String,
+    #[serde(rename = "place")]
+    pub platform_id: String,
     /// Labels that it reports.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -132,8 +133,8 @@ pub struct SessionOpened {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_later: Vec<JobKey>,
     /// Orphaned jobs among those that it found. It must stop and forget them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub strays: Vec<JobKey>,
+    #[serde(rename = "strays", default, skip_serializing_if = "Vec::is_empty")]
+    pub orphaned: Vec<JobKey>,
 }
 
 /// A job that an agent must continue.
@@ -143,13 +144,15 @@ pub struct HeldJob {
     pub job: JobKey,
     /// What to run.
     #[schema(value_type = Object)]
-    pub order: JobOrder,
+    #[serde(rename = "order")]
+    pub spec: JobSpec,
     /// Name of the job on its platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
     /// The state that Canyon wants the job in.
     #[schema(value_type = String)]
-    pub wish: Wish,
+    #[serde(rename = "wish")]
+    pub desired: DesiredState,
 }
 
 /// Polls for work.
@@ -160,7 +163,7 @@ pub struct Poll {
     /// Whether it is draining: it finishes its jobs and takes no further ones.
     #[serde(default)]
     pub draining: bool,
-    /// How long the request may wait for work, up to [`MAX_WAIT`] seconds.
+    /// How long the request may wait for work, up to [`MAX_WAIT_SECONDS`] seconds.
     #[schema(maximum = 25)]
     pub wait_seconds: u32,
     /// Its last error.
@@ -172,12 +175,12 @@ pub struct Poll {
 /// The answer to [`Poll`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Work {
-    /// Offered jobs; the agent must take them within [`OFFER`](canyon_domain::agent_job::OFFER).
+    /// Offered jobs; the agent must take them within [`OFFER_TIMEOUT`](canyon_domain::agent_job::OFFER_TIMEOUT).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<JobKey>,
     /// Wanted states of its jobs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wishes: Vec<JobWish>,
+    #[serde(rename = "wishes", default, skip_serializing_if = "Vec::is_empty")]
+    pub desired_states: Vec<JobDesiredState>,
     /// Requested parts of the output of its jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tails: Vec<TailRequest>,
@@ -192,12 +195,14 @@ pub struct Work {
 
 /// The wanted state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct JobWish {
+#[schema(as = JobWish)]
+pub struct JobDesiredState {
     /// The job.
     pub job: JobKey,
     /// The wanted state.
     #[schema(value_type = String)]
-    pub wish: Wish,
+    #[serde(rename = "wish")]
+    pub desired: DesiredState,
 }
 
 /// A request for a part of a job's output.
@@ -237,7 +242,8 @@ pub struct TakenJob {
     pub job: JobKey,
     /// What to run.
     #[schema(value_type = Object)]
-    pub order: JobOrder,
+    #[serde(rename = "order")]
+    pub spec: JobSpec,
     /// Variables that its runner needs before its claim. They contain the claim code, which is
     /// valid once.
     pub environment: BTreeMap<String, String>,
@@ -275,7 +281,7 @@ pub struct JobReport {
     /// The wanted state that the agent has applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    pub done: Option<Wish>,
+    pub done: Option<DesiredState>,
     /// The requested part of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<TailAnswer>,

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Largest archive, in bytes.
-pub const MAX_ARCHIVE: usize = 64 * 1024 * 1024;
+pub const MAX_ARCHIVE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Largest archive that every installation transfers through the API itself, in bytes. If the API
 /// runs on Lambda, a larger one goes directly to the object store: a request or response of Lambda
 /// has at most 6 MB, and base64 adds a third.
-pub const MAX_DIRECT: usize = 4 * 1024 * 1024;
+pub const MAX_DIRECT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Media type of a run's module in an answer. The published contract requires this name.
 pub const GZIP: &str = "application/x-gzip";

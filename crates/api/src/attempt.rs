@@ -184,8 +184,8 @@ pub struct JudgeLockBody {
     pub operation: String,
     /// Id of a running process on the holder's host that belongs to no job and may hold the lock,
     /// if the runner is on that host and finds one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub neighbour: Option<u32>,
+    #[serde(rename = "neighbour", default, skip_serializing_if = "Option::is_none")]
+    pub host_process: Option<u32>,
 }
 
 /// The decision about a lock.
@@ -194,7 +194,8 @@ pub struct JudgeLockAnswer {
     /// Id of the lock.
     pub id: String,
     /// The decision.
-    pub verdict: LockVerdict,
+    #[serde(rename = "verdict")]
+    pub decision: LockDecision,
     /// The reason as text; with `break`, the proof that the holder is dead.
     pub reason: String,
     /// Releasing the lock by hand would lose what its dead holder could not write.
@@ -205,7 +206,8 @@ pub struct JudgeLockAnswer {
 /// The decision about a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum LockVerdict {
+#[schema(as = LockVerdict)]
+pub enum LockDecision {
     /// The holder is proved dead: release the lock by its id.
     Break,
     /// An attempt of Canyon may hold it and is not proved dead yet: ask again.

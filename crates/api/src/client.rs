@@ -12,8 +12,8 @@ mod runs;
 pub use deployments::LogPart;
 pub use error::ClientError;
 
-use crate::ask::{self, ANSWER_TO, ASK};
 use crate::attempt::ANSWER_OF;
+use crate::nonce::{self, ANSWER_NONCE_HEADER, NONCE_HEADER};
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::HeaderMap;
@@ -100,16 +100,16 @@ impl Client {
 
     /// Sends a request and returns the answer, also a refusal, unless it answers another request.
     async fn send_with_nonce(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let nonce = ask::draw();
-        let response = request.header(ASK, &nonce).send().await;
+        let nonce = nonce::generate();
+        let response = request.header(NONCE_HEADER, &nonce).send().await;
         let response = response.map_err(|source| ClientError::unreachable(&self.url, source))?;
-        match response.headers().get(ANSWER_TO) {
+        match response.headers().get(ANSWER_NONCE_HEADER) {
             // A gateway's own answer, which the caller classifies by its content.
             None => Ok(response),
             Some(answered) if *answered == *nonce => Ok(response),
             Some(_) => {
                 let status = response.status().as_u16();
-                Err(ClientError::foreign(&self.url, status, "it answers another request"))
+                Err(ClientError::not_canyon(&self.url, status, "it answers another request"))
             }
         }
     }
@@ -185,6 +185,6 @@ impl Answer {
 
     /// The error for a success that is not an answer of Canyon.
     fn foreign(&self, url: &str, reason: impl std::fmt::Display) -> ClientError {
-        ClientError::foreign(url, self.status.as_u16(), reason.to_string())
+        ClientError::not_canyon(url, self.status.as_u16(), reason.to_string())
     }
 }

@@ -49,7 +49,8 @@ pub struct Environment {
 pub struct EnvironmentState {
     /// Location of the state.
     #[schema(example = "s3://states/0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000.tfstate")]
-    pub place: String,
+    #[serde(rename = "place")]
+    pub location: String,
     /// The type of the storage: `kubernetes`, `s3`, `gcs`, `azurerm` or `local`.
     #[schema(example = "s3")]
     pub storage_type: String,

@@ -28,7 +28,7 @@ pub const NO_TOKEN: &str = "no_token";
 impl ErrorBody {
     /// Whether the network has changed the request, because no client of Canyon sends it in this
     /// form: a proxy has truncated it or removed a header. A retry may succeed.
-    pub fn blames_the_network(&self) -> bool {
+    pub fn was_changed_by_the_network(&self) -> bool {
         let code = self.details.get("code").and_then(Value::as_str);
         code.is_some_and(|code| [INCOMPLETE, NO_TOKEN].contains(&code))
     }

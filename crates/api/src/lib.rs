@@ -7,7 +7,6 @@
 
 pub mod agent;
 pub mod archive;
-pub mod ask;
 pub mod attempt;
 pub mod audit;
 #[cfg(feature = "client")]
@@ -19,6 +18,7 @@ pub mod environment;
 pub mod error;
 pub mod event_source;
 pub mod job_token;
+pub mod nonce;
 pub mod organization;
 pub mod page;
 pub mod project;

@@ -13,8 +13,8 @@ pub fn issuer(settings: &Settings, kms: &aws_sdk_kms::Client) -> Issuer {
 }
 
 /// The issuer of jobs' tokens.
-pub fn of_jobs(settings: &Settings, kms: &aws_sdk_kms::Client) -> Issuer {
-    with_keys(&issuer::of_jobs(&settings.issuer_url), &settings.job_signing_keys, kms)
+pub fn jobs_issuer(settings: &Settings, kms: &aws_sdk_kms::Client) -> Issuer {
+    with_keys(&issuer::jobs_issuer_url(&settings.issuer_url), &settings.job_signing_keys, kms)
 }
 
 /// The first key signs; the others stay published for the tokens that they signed.

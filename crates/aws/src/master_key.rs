@@ -10,7 +10,7 @@ use aws_sdk_kms::primitives::Blob;
 use aws_sdk_kms::types::DataKeySpec;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use canyon_domain::seam::Clock;
+use canyon_domain::ports::Clock;
 use canyon_identity::master_key::MasterKey;
 use canyon_identity::master_keys::{MasterKeyError, MasterKeySource};
 use canyon_store::outcome::Created;
@@ -39,7 +39,7 @@ impl KmsMasterKey {
     /// backup under another name: KMS unwraps the key only with that name. Without a name it is the
     /// table's own.
     #[must_use]
-    pub fn made_for(mut self, table: Option<&str>) -> Self {
+    pub fn created_for_table(mut self, table: Option<&str>) -> Self {
         if let Some(table) = table {
             table.clone_into(&mut self.made_for);
         }

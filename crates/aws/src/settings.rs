@@ -55,7 +55,7 @@ pub struct Settings {
     pub allow_local_clusters: bool,
     /// `CANYON_AGENT_POLL_SECONDS`: how long an idle agent waits between two polls. With 0, the
     /// default, the agent waits within the request (long polling).
-    pub agent_pause: Duration,
+    pub agent_poll_interval: Duration,
     /// Region, credentials and endpoints of AWS.
     pub aws: Account,
 }
@@ -283,7 +283,7 @@ impl Settings {
             runner_image: variables.optional("CANYON_RUNNER_IMAGE"),
             local_jobs: variables.optional("CANYON_LOCAL_JOBS"),
             allow_local_clusters: variables.switch("CANYON_ALLOW_LOCAL_CLUSTERS")?,
-            agent_pause: variables.seconds("CANYON_AGENT_POLL_SECONDS", 20)?,
+            agent_poll_interval: variables.seconds("CANYON_AGENT_POLL_SECONDS", 20)?,
             aws: variables.account()?,
         })
     }

@@ -71,7 +71,7 @@ impl EnvironmentFacts {
         let Some(state) = &self.state else { return String::new() };
         let serial = state.serial.filter(|_| self.known().is_some());
         let serial = serial.map_or_else(String::new, |serial| format!(" (serial {serial})"));
-        format!(" in its state {}{serial}", state.place)
+        format!(" in its state {}{serial}", state.location)
     }
 
     /// Why the number is unknown.

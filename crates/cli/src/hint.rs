@@ -46,7 +46,7 @@ fn of_client(error: &ClientError) -> Option<String> {
         (ClientError::Unreachable { .. }, _) => {
             "start Canyon on this machine with `canyon local`, or correct CANYON_API_URL"
         }
-        (ClientError::Foreign { .. }, _) => {
+        (ClientError::NotCanyon { .. }, _) => {
             "correct CANYON_API_URL; or find the proxy or gateway on the network path that answers instead \
              of Canyon"
         }

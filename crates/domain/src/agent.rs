@@ -8,7 +8,7 @@ mod candidate;
 mod session;
 
 pub use candidate::{Candidate, Description};
-pub use session::{LEASE, Opening, Process, Session};
+pub use session::{LEASE, Process, Session, SessionStart};
 
 use crate::ids::{AgentId, PrincipalId, RunnerId};
 use crate::runner::RunnerType;
@@ -104,8 +104,8 @@ pub struct Agent {
     pub named_at: Option<Timestamp>,
     /// When an administrator last set its labels and `run_untagged_jobs`. What the agent itself sends for
     /// these is ignored since.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settled_at: Option<Timestamp>,
+    #[serde(rename = "settled_at", default, skip_serializing_if = "Option::is_none")]
+    pub settings_fixed_at: Option<Timestamp>,
     /// An administrator has disabled it: it gets no further work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
@@ -138,7 +138,7 @@ pub struct Agent {
 
 impl Agent {
     /// The session, if it is live.
-    pub fn live(&self, now: Timestamp) -> Option<&Session> {
+    pub fn live_session(&self, now: Timestamp) -> Option<&Session> {
         self.session.as_ref().filter(|session| session.is_live(now))
     }
 
@@ -212,14 +212,14 @@ impl Agent {
     /// Whether it takes another job of this type now.
     pub fn has_room(&self, kind: RunnerType, now: Timestamp) -> bool {
         self.is_at_work(kind, now)
-            && self.live(now).is_some_and(|session| session.running < session.concurrency)
+            && self.live_session(now).is_some_and(|session| session.running < session.concurrency)
     }
 
     /// Whether it is connected and takes jobs of this type, now or when it has room again.
     pub fn is_at_work(&self, kind: RunnerType, now: Timestamp) -> bool {
         !self.disabled
             && self
-                .live(now)
+                .live_session(now)
                 .is_some_and(|session| !session.draining && session.serves.contains(&kind))
     }
 
@@ -239,12 +239,12 @@ fn is_zero(number: &u64) -> bool {
 /// A warning for the operator if the agent's program is at least two minor versions older than the server.
 ///
 /// ```
-/// # use canyon_domain::agent::old_program;
-/// assert!(old_program("0.2.9", "0.4.0").is_some());
-/// assert!(old_program("0.3.0", "0.4.7").is_none());
-/// assert!(old_program("1.0.0", "0.4.0").is_none());
+/// # use canyon_domain::agent::outdated_program_warning;
+/// assert!(outdated_program_warning("0.2.9", "0.4.0").is_some());
+/// assert!(outdated_program_warning("0.3.0", "0.4.7").is_none());
+/// assert!(outdated_program_warning("1.0.0", "0.4.0").is_none());
 /// ```
-pub fn old_program(program: &str, server: &str) -> Option<String> {
+pub fn outdated_program_warning(program: &str, server: &str) -> Option<String> {
     let parts = |version: &str| {
         let mut parts = version.split('.').map(|part| part.parse::<u64>().ok());
         Some((parts.next()??, parts.next()??))
@@ -255,7 +255,7 @@ pub fn old_program(program: &str, server: &str) -> Option<String> {
 }
 
 /// What is wrong with an agent's labels, or `None`.
-pub fn labels_fault(labels: &BTreeMap<String, String>) -> Option<String> {
+pub fn invalid_labels_reason(labels: &BTreeMap<String, String>) -> Option<String> {
     use crate::runner::patterns::{LABEL, LABEL_VALUE};
     if labels.len() > MAX_LABELS {
         return Some(format!("has at most {MAX_LABELS} entries"));
@@ -273,12 +273,12 @@ pub fn labels_fault(labels: &BTreeMap<String, String>) -> Option<String> {
 }
 
 /// The agent that a job of this type is offered to. All of `agents` may serve its runner.
-pub fn choose(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Option<&Agent> {
+pub fn choose_agent(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Option<&Agent> {
     agents.iter().filter(|agent| agent.has_room(kind, now)).min_by_key(|agent| agent.offer_order())
 }
 
 /// Those of `agents` that are at work, with room or without, in the order of offers.
-pub fn in_turn(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Vec<&Agent> {
+pub fn in_offer_order(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Vec<&Agent> {
     let mut at_work: Vec<_> = agents.iter().filter(|agent| agent.is_at_work(kind, now)).collect();
     at_work.sort_by_key(|agent| agent.offer_order());
     at_work
@@ -286,7 +286,7 @@ pub fn in_turn(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Vec<&Agent
 
 /// Why a job waits for one of `agents`, which all may serve its runner. `target` is the runner's agent
 /// selector.
-pub fn why_waiting(
+pub fn waiting_reason(
     agents: &[Agent],
     runner: &RunnerId,
     target: Option<&AgentTarget>,
@@ -300,13 +300,15 @@ pub fn why_waiting(
         let asked = target.map(|target| format!(" that {target}")).unwrap_or_default();
         return format!("{wanted}: none has ever connected{asked}");
     };
-    let live: Vec<_> = agents.iter().filter(|agent| agent.live(now).is_some()).collect();
+    let live: Vec<_> = agents.iter().filter(|agent| agent.live_session(now).is_some()).collect();
     if live.is_empty() {
         return format!("{wanted}, last seen {}", latest.last_seen.strftime("%Y-%m-%dT%H:%M:%SZ"));
     }
     let able: Vec<_> = live
         .iter()
-        .filter(|agent| agent.live(now).is_some_and(|session| session.serves.contains(&kind)))
+        .filter(|agent| {
+            agent.live_session(now).is_some_and(|session| session.serves.contains(&kind))
+        })
         .collect();
     if able.is_empty() {
         return format!("{wanted}: the connected agents launch no jobs of type `{kind}`");
@@ -314,7 +316,10 @@ pub fn why_waiting(
     if able.iter().all(|agent| agent.disabled) {
         return format!("{wanted}: all are disabled");
     }
-    if able.iter().all(|agent| agent.disabled || agent.live(now).is_some_and(|s| s.draining)) {
+    if able
+        .iter()
+        .all(|agent| agent.disabled || agent.live_session(now).is_some_and(|s| s.draining))
+    {
         return format!("{wanted}: all are draining");
     }
     format!("{wanted}: all {} connected agents are busy", able.len())

@@ -10,7 +10,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::ids::{
     AgentId, DeploymentId, EnvId, OrgId, PrincipalId, ProjectId, RunnerId, RunnerUuid,
 };
-use crate::manifest::{Manifest, Polled};
+use crate::manifest::{Manifest, PolledJob};
 use crate::runner::RunnerType;
 use crate::runner::agents::AgentTarget;
 use jiff::Timestamp;
@@ -21,12 +21,12 @@ use std::time::Duration;
 mod holding;
 
 /// How long an agent has to take an offer.
-pub const OFFER: Duration = Duration::from_secs(30);
+pub const OFFER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of a job's output in one answer of an agent, in bytes.
-pub const TAIL_LIMIT: usize = 64 * 1024;
+pub const MAX_TAIL_BYTES: usize = 64 * 1024;
 /// Maximum number of jobs that an agent lists when it opens a session, of those that it finds on its
 /// platform.
-pub const MAX_FOUND: usize = 1_000;
+pub const MAX_FOUND_JOBS: usize = 1_000;
 
 /// A job that an agent launches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,14 +40,15 @@ pub struct AgentJob {
     /// The runner. A runner that is deleted and created again has another uuid.
     pub runner: RunnerUuid,
     /// What to launch.
-    pub order: JobOrder,
+    #[serde(rename = "order")]
+    pub spec: JobSpec,
     /// Which agents may launch it; `None`: those that name the runner themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<AgentTarget>,
     /// The only agent that may launch it, if the request to deploy named one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub only: Option<AgentId>,
-    /// With `only`: who requested the deployment. `None` where an earlier version of Canyon stored the job.
+    #[serde(rename = "only", default, skip_serializing_if = "Option::is_none")]
+    pub only_agent: Option<AgentId>,
+    /// With `only_agent`: who requested the deployment. `None` where an earlier version of Canyon stored the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_for: Option<PrincipalId>,
     /// Order of offers: higher first, then older.
@@ -57,34 +58,34 @@ pub struct AgentJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer: Option<Offer>,
     /// Which agent has taken it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken: Option<Taken>,
+    #[serde(rename = "taken", default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<JobHolder>,
     /// The desired state of the job.
-    #[serde(default)]
-    pub wish: Wish,
-    /// The last desired state that the agent has applied; [`Wish::Forget`] if there never was anything to do.
-    #[serde(default)]
-    pub done: Wish,
+    #[serde(rename = "wish", default)]
+    pub desired: DesiredState,
+    /// The last desired state that the agent has applied; [`DesiredState::Forget`] if there never was anything to do.
+    #[serde(rename = "done", default)]
+    pub applied: DesiredState,
     /// What its agent last reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seen: Option<Seen>,
+    #[serde(rename = "seen", default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<ReportedState>,
     /// A piece of its output that a user has requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tail: Option<Tail>,
+    pub tail: Option<TailRequest>,
     /// The Job for pollers that create the Job that they receive, or why there is none; removed when the job
     /// is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Result<Manifest, String>>,
     /// Set if it was handed out by the published polling protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub polled: Option<Polled>,
+    pub polled: Option<PolledJob>,
     /// Increases with every write; each write is conditional on the version that was read.
     pub version: u64,
 }
 
 /// What an agent needs to launch a job, except the claim code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct JobOrder {
+pub struct JobSpec {
     /// The organization.
     pub org_id: OrgId,
     /// The runner.
@@ -115,19 +116,20 @@ pub struct Offer {
 
 /// The agent that holds a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct JobHolder {
     /// The agent that watches it.
     pub agent: AgentId,
     /// The number of the session that holds the job.
     pub session: u64,
-    /// The platform that the job runs on ([`crate::agent::Session::place`]).
-    pub place: String,
+    /// The platform that the job runs on ([`crate::agent::Session::platform_id`]).
+    #[serde(rename = "place")]
+    pub platform_id: String,
     /// When the job was taken, or adopted by a later holder.
     pub at: Timestamp,
     /// Another agent or session held the job before, and the current one has sent no report of it yet: so
     /// Canyon must notify it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub handed_over: bool,
+    #[serde(rename = "handed_over", default, skip_serializing_if = "std::ops::Not::not")]
+    pub reassigned: bool,
 }
 
 /// The desired state of a job. A later variant includes the earlier ones.
@@ -135,7 +137,7 @@ pub struct Taken {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Wish {
+pub enum DesiredState {
     /// Run; no stop is requested.
     #[default]
     Run,
@@ -149,7 +151,7 @@ pub enum Wish {
 
 /// What an agent reported of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct ReportedState {
     /// The observation.
     pub observation: Observation,
     /// The platform's name of the job.
@@ -161,7 +163,7 @@ pub struct Seen {
 
 /// A request for a piece of a job's output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tail {
+pub struct TailRequest {
     /// Distinguishes this request from others.
     pub id: u64,
     /// `log` or `events`.
@@ -175,7 +177,7 @@ pub struct Tail {
 
 /// Why a request of an agent about a job changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum JobRefusal {
     /// The job is offered to another agent, or the offer has expired.
     #[error("the job is not offered to this agent, or the offer has expired; do not start it")]
     NotOffered,
@@ -189,21 +191,21 @@ pub enum Refused {
 
 impl AgentJob {
     /// Whether an agent has something to do for the job. A poll for work reads only such jobs.
-    pub fn wants_attention(&self) -> bool {
+    pub fn needs_agent(&self) -> bool {
         let unanswered = self.tail.as_ref().is_some_and(|tail| tail.answer.is_none());
-        match &self.taken {
-            None => self.wish == Wish::Run,
+        match &self.holder {
+            None => self.desired == DesiredState::Run,
             Some(taken) => {
-                let look = self.polled.as_ref().is_some_and(|polled| polled.look);
-                taken.handed_over || self.wish > self.done || unanswered || look
+                let check_pending = self.polled.as_ref().is_some_and(|polled| polled.check_pending);
+                taken.reassigned || self.desired > self.applied || unanswered || check_pending
             }
         }
     }
 
     /// Whether this agent may launch it, connected or not.
     pub fn is_for(&self, agent: &Agent) -> bool {
-        let (runner, target) = (&self.order.runner_id, self.target.as_ref());
-        match &self.only {
+        let (runner, target) = (&self.spec.runner_id, self.target.as_ref());
+        match &self.only_agent {
             Some(only) => {
                 agent.id == *only
                     && agent.may_serve_alone(runner, target)
@@ -220,19 +222,22 @@ impl AgentJob {
 
     /// Whether the job needs an offer: it is not taken, and not offered to a live session with room. `others`
     /// holds the agent of that session, if it is connected.
-    pub fn is_to_be_offered(&self, others: &[Agent], now: Timestamp) -> bool {
-        let kind = self.order.kind;
+    pub fn needs_offer(&self, others: &[Agent], now: Timestamp) -> bool {
+        let kind = self.spec.kind;
         let lapsed = self.offer.as_ref().is_none_or(|offer| offer.has_lapsed(kind, others, now));
-        self.taken.is_none() && self.wish == Wish::Run && lapsed
+        self.holder.is_none() && self.desired == DesiredState::Run && lapsed
     }
 
-    /// Offers it to a connected agent with room, if it [needs an offer](Self::is_to_be_offered). Returns
+    /// Offers it to a connected agent with room, if it [needs an offer](Self::needs_offer). Returns
     /// whether that changed anything.
     pub fn offer(&mut self, agent: &Agent, others: &[Agent], now: Timestamp) -> bool {
-        let session = agent.live(now).filter(|_| self.is_to_be_offered(others, now));
+        let session = agent.live_session(now).filter(|_| self.needs_offer(others, now));
         let Some(session) = session else { return false };
-        self.offer =
-            Some(Offer { agent: agent.id.clone(), session: session.number, until: now + OFFER });
+        self.offer = Some(Offer {
+            agent: agent.id.clone(),
+            session: session.number,
+            until: now + OFFER_TIMEOUT,
+        });
         true
     }
 
@@ -241,34 +246,34 @@ impl AgentJob {
     ///
     /// # Errors
     ///
-    /// [`Refused`] if the job is withdrawn, taken by another session, or not offered to this one: the agent
+    /// [`JobRefusal`] if the job is withdrawn, taken by another session, or not offered to this one: the agent
     /// must not start it.
     pub fn take(
         &mut self,
         agent: &AgentId,
         session: u64,
-        place: &str,
+        platform_id: &str,
         now: Timestamp,
-    ) -> Result<(), Refused> {
-        if self.wish != Wish::Run {
-            return Err(Refused::Withdrawn);
+    ) -> Result<(), JobRefusal> {
+        if self.desired != DesiredState::Run {
+            return Err(JobRefusal::Withdrawn);
         }
-        if let Some(taken) = &self.taken {
+        if let Some(taken) = &self.holder {
             let own = taken.agent == *agent && taken.session == session;
-            return if own { Ok(()) } else { Err(Refused::TakenByAnother) };
+            return if own { Ok(()) } else { Err(JobRefusal::TakenByAnother) };
         }
         let offered = self.offer.as_ref().is_some_and(|offer| {
             offer.agent == *agent && offer.session == session && now < offer.until
         });
         if !offered {
-            return Err(Refused::NotOffered);
+            return Err(JobRefusal::NotOffered);
         }
         self.offer = None;
         self.manifest = None;
-        self.order.launched_at = now;
-        let place = place.to_owned();
+        self.spec.launched_at = now;
+        let platform_id = platform_id.to_owned();
         let agent = agent.clone();
-        self.taken = Some(Taken { agent, session, place, at: now, handed_over: false });
+        self.holder = Some(JobHolder { agent, session, platform_id, at: now, reassigned: false });
         Ok(())
     }
 
@@ -276,7 +281,7 @@ impl AgentJob {
     ///
     /// # Errors
     ///
-    /// [`Refused::TakenByAnother`] if this session does not hold the job.
+    /// [`JobRefusal::TakenByAnother`] if this session does not hold the job.
     pub fn report(
         &mut self,
         agent: &AgentId,
@@ -284,12 +289,13 @@ impl AgentJob {
         observation: Observation,
         handle: Option<String>,
         now: Timestamp,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), JobRefusal> {
         self.check_session(agent, session)?;
-        let is_gone = |seen: &Seen| matches!(seen.observation, Observation::Gone(_));
-        if !self.seen.as_ref().is_some_and(is_gone) {
-            let handle = handle.or_else(|| self.seen.take().and_then(|seen| seen.handle));
-            self.seen = Some(Seen { observation, handle, at: now });
+        let is_gone =
+            |reported: &ReportedState| matches!(reported.observation, Observation::Gone(_));
+        if !self.reported.as_ref().is_some_and(is_gone) {
+            let handle = handle.or_else(|| self.reported.take().and_then(|seen| seen.handle));
+            self.reported = Some(ReportedState { observation, handle, at: now });
         }
         Ok(())
     }
@@ -298,28 +304,28 @@ impl AgentJob {
     ///
     /// # Errors
     ///
-    /// [`Refused::TakenByAnother`] if this session does not hold the job.
-    pub fn carried_out(
+    /// [`JobRefusal::TakenByAnother`] if this session does not hold the job.
+    pub fn record_applied(
         &mut self,
         agent: &AgentId,
         session: u64,
-        wish: Wish,
-    ) -> Result<(), Refused> {
+        desired: DesiredState,
+    ) -> Result<(), JobRefusal> {
         self.check_session(agent, session)?;
-        self.done = self.done.max(wish.min(self.wish));
+        self.applied = self.applied.max(desired.min(self.desired));
         Ok(())
     }
 
     /// Raises the desired state, which never goes back. Returns whether it has changed.
-    pub fn want(&mut self, wish: Wish) -> bool {
-        let new = wish > self.wish;
-        self.wish = self.wish.max(wish);
+    pub fn raise_desired_state(&mut self, desired: DesiredState) -> bool {
+        let new = desired > self.desired;
+        self.desired = self.desired.max(desired);
         new
     }
 
     /// Why no agent will ever take the job, if the only agent that may cannot.
     fn reason_never_taken(&self, agents: &[Agent], now: Timestamp) -> Option<String> {
-        let only = self.only.as_ref()?;
+        let only = self.only_agent.as_ref()?;
         match agents.iter().find(|agent| agent.id == *only) {
             Some(agent) if !agent.has_gone_for_good(now) => None,
             Some(_) => Some(format!("agent `{only}`, the only one that may launch it, has exited")),
@@ -331,19 +337,19 @@ impl AgentJob {
 
     /// The job's state for the launcher. `agents` are those that may serve its runner.
     pub fn observation(&self, agents: &[Agent], now: Timestamp) -> Observation {
-        let Some(taken) = &self.taken else {
-            if self.wish > Wish::Run {
+        let Some(taken) = &self.holder else {
+            if self.desired > DesiredState::Run {
                 // No agent can take it any more.
                 return Observation::Gone(None);
             }
             if let Some(reason) = self.reason_never_taken(agents, now) {
                 return Observation::Gone(Some(Failure::new(FailureClass::Config, reason)));
             }
-            let (order, target) = (&self.order, self.target.as_ref());
+            let (order, target) = (&self.spec, self.target.as_ref());
             let live =
                 self.offer.as_ref().filter(|offer| !offer.has_lapsed(order.kind, agents, now));
             return Observation::Queued(live.map_or_else(
-                || crate::agent::why_waiting(agents, &order.runner_id, target, order.kind, now),
+                || crate::agent::waiting_reason(agents, &order.runner_id, target, order.kind, now),
                 |offer| format!("offered to agent `{}`", offer.agent),
             ));
         };

@@ -46,13 +46,13 @@ fn an_expired_offer_goes_to_another_agent_and_the_first_may_not_start_the_job() 
     assert!(job.offer(&one, &both, at(0)));
     assert!(!job.offer(&two, &both, at(29)), "it is still offered to the first");
     assert!(job.offer(&two, &both, at(40)));
-    assert_eq!(job.take(&id("one"), 1, "p", at(41)), Err(Refused::NotOffered));
-    assert_eq!(job.order.launched_at, at(0), "no agent has taken it");
+    assert_eq!(job.take(&id("one"), 1, "p", at(41)), Err(JobRefusal::NotOffered));
+    assert_eq!(job.spec.launched_at, at(0), "no agent has taken it");
     assert_eq!(job.take(&id("two"), 1, "p", at(41)), Ok(()));
     let taken = job.clone();
     assert_eq!(job.take(&id("two"), 1, "p", at(99)), Ok(()), "the same request again");
-    assert_eq!((job.order.launched_at, &job), (at(41), &taken), "its age counts from the taking");
-    assert_eq!(job.take(&id("one"), 1, "p", at(41)), Err(Refused::TakenByAnother));
+    assert_eq!((job.spec.launched_at, &job), (at(41), &taken), "its age counts from the taking");
+    assert_eq!(job.take(&id("one"), 1, "p", at(41)), Err(JobRefusal::TakenByAnother));
     assert!(!job.offer(&one, &both, at(100)));
 }
 
@@ -100,24 +100,24 @@ fn a_job_that_was_taken_stays_on_its_platform() {
     job.take(&id("one"), 1, "here", at(0)).unwrap();
     let far = agent("two", 1, "there", 100);
     let near = agent("three", 1, "here", 100);
-    assert!(!job.take_over(&far, Some(&one), at(100)));
-    assert!(!job.take_over(&near, Some(&one), at(30)), "its holder is live");
-    assert!(job.take_over(&near, Some(&one), at(100)));
+    assert!(!job.adopt(&far, Some(&one), at(100)));
+    assert!(!job.adopt(&near, Some(&one), at(30)), "its holder is live");
+    assert!(job.adopt(&near, Some(&one), at(100)));
     assert_eq!(
         job.report(&id("one"), 1, Observation::Gone(None), None, at(101)),
-        Err(Refused::TakenByAnother),
+        Err(JobRefusal::TakenByAnother),
     );
     let moved = agent("three", 2, "there", 100);
-    assert!(!job.take_over(&moved, None, at(100)), "the same name on another platform");
+    assert!(!job.adopt(&moved, None, at(100)), "the same name on another platform");
     let restarted = agent("three", 2, "here", 100);
-    assert!(job.take_over(&restarted, Some(&near), at(100)));
+    assert!(job.adopt(&restarted, Some(&near), at(100)));
     let mut forgotten = agent("three", 1, "here", 200);
-    assert!(!job.take_over(&forgotten, Some(&forgotten), at(200)), "an older session");
+    assert!(!job.adopt(&forgotten, Some(&forgotten), at(200)), "an older session");
     forgotten.created_at = at(150);
-    assert!(job.take_over(&forgotten, Some(&forgotten), at(200)), "another agent of the same name");
+    assert!(job.adopt(&forgotten, Some(&forgotten), at(200)), "another agent of the same name");
     let restarted = Agent { created_at: at(150), ..agent("three", 2, "here", 201) };
-    assert!(job.take_over(&restarted, Some(&restarted), at(201)));
-    assert!(!job.take_over(&forgotten, Some(&restarted), at(202)), "from then on its fence holds");
+    assert!(job.adopt(&restarted, Some(&restarted), at(201)));
+    assert!(!job.adopt(&forgotten, Some(&restarted), at(202)), "from then on its fence holds");
 }
 
 #[test]
@@ -145,10 +145,12 @@ fn a_job_that_no_agent_took_can_be_withdrawn_and_is_proved_gone() {
     let one = agent("one", 1, "p", 0);
     let mut job = job();
     job.offer(&one, std::slice::from_ref(&one), at(0));
-    assert!(job.want(Wish::Stop) && !job.want(Wish::Stop));
-    assert_eq!(job.take(&id("one"), 1, "p", at(1)), Err(Refused::Withdrawn));
+    assert!(
+        job.raise_desired_state(DesiredState::Stop) && !job.raise_desired_state(DesiredState::Stop)
+    );
+    assert_eq!(job.take(&id("one"), 1, "p", at(1)), Err(JobRefusal::Withdrawn));
     assert_eq!(job.observation(&[one], at(1)), Observation::Gone(None));
-    assert!(!job.wants_attention());
+    assert!(!job.needs_agent());
 }
 
 proptest! {
@@ -159,14 +161,14 @@ proptest! {
         let mut job = job();
         let mut now = 0;
         let mut place = None;
-        let mut wish = Wish::Run;
+        let mut desired = DesiredState::Run;
         for (event, who, session, wait) in events {
             now += wait * 13;
             let name = ["one", "two", "three"][usize::try_from(who).unwrap()];
             let home = ["here", "here", "there"][usize::try_from(who).unwrap()];
             let it = agent(name, session, home, now);
             let agents = [it.clone()];
-            let holder = job.taken.clone();
+            let holder = job.holder.clone();
             match event {
                 0 => { job.offer(&it, &agents, at(now)); }
                 1 => {
@@ -174,23 +176,23 @@ proptest! {
                     if job.take(&it.id, session, home, at(now)).is_ok() && holder.is_none() {
                         let offered = offered.unwrap();
                         prop_assert!(offered.agent == it.id && offered.session == session);
-                        prop_assert_eq!(wish, Wish::Run);
+                        prop_assert_eq!(desired, DesiredState::Run);
                     }
                 }
-                2 => { job.take_over(&it, None, at(now)); }
+                2 => { job.adopt(&it, None, at(now)); }
                 3 => { let _ = job.report(&it.id, session, Observation::Alive, None, at(now)); }
-                4 => { job.want(Wish::Stop); }
-                5 => { let _ = job.carried_out(&it.id, session, Wish::Kill); }
-                _ => { job.hand_over(&agents, None, at(now)); }
+                4 => { job.raise_desired_state(DesiredState::Stop); }
+                5 => { let _ = job.record_applied(&it.id, session, DesiredState::Kill); }
+                _ => { job.reassign(&agents, None, at(now)); }
             }
-            if let Some(taken) = &job.taken {
-                let first = place.get_or_insert_with(|| taken.place.clone());
-                prop_assert_eq!(&*first, &taken.place);
+            if let Some(taken) = &job.holder {
+                let first = place.get_or_insert_with(|| taken.platform_id.clone());
+                prop_assert_eq!(&*first, &taken.platform_id);
             } else {
                 prop_assert!(holder.is_none());
             }
-            prop_assert!(job.wish >= wish && job.done <= job.wish);
-            wish = job.wish;
+            prop_assert!(job.desired >= desired && job.applied <= job.desired);
+            desired = job.desired;
         }
     }
 }
@@ -201,7 +203,7 @@ fn principal(number: u128) -> PrincipalId {
 
 #[test]
 fn a_job_for_one_agent_is_for_no_other_and_ends_when_that_agent_has_exited() {
-    let named = |job: AgentJob, name: &str| AgentJob { only: Some(id(name)), ..job };
+    let named = |job: AgentJob, name: &str| AgentJob { only_agent: Some(id(name)), ..job };
     let one = agent("one", 1, "p", 0);
     let me = Some(principal(1));
     let own = Agent { reserved: true, adopted_by: me, ..agent("own", 1, "q", 0) };

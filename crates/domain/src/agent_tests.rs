@@ -25,7 +25,7 @@ const KIND: RunnerType = RunnerType::KubernetesAgent;
 
 #[test]
 fn the_least_loaded_agent_is_chosen_and_then_the_one_with_the_oldest_offer() {
-    let id = |agents: &[Agent]| choose(agents, KIND, at(1)).map(|agent| agent.id.to_string());
+    let id = |agents: &[Agent]| choose_agent(agents, KIND, at(1)).map(|agent| agent.id.to_string());
     let busy = agent("a", 1, None);
     let early = agent("b", 0, Some("2026-01-01T00:00:01Z"));
     let late = agent("c", 0, Some("2026-01-01T00:00:02Z"));
@@ -92,7 +92,8 @@ fn a_token_for_labels_alone_makes_no_agent_one_that_a_runner_names_by_id() {
     assert_eq!(serves(&confined), [false, true]);
     let adopted = Agent { named_at: Some(at(0)), ..confined.clone() };
     assert_eq!(serves(&adopted), [true, true], "an administrator has adopted it by its name");
-    let settled = Agent { settled_at: Some(at(0)), run_untagged_jobs: Some(true), ..confined };
+    let settled =
+        Agent { settings_fixed_at: Some(at(0)), run_untagged_jobs: Some(true), ..confined };
     assert_eq!(serves(&settled), [false, true], "its name is as free as before");
     assert_eq!(serves(&with(Some(false), None)), [true, true], "the token has no labels");
     // As earlier versions stored it.
@@ -107,7 +108,7 @@ fn a_token_for_labels_alone_makes_no_agent_one_that_a_runner_names_by_id() {
 #[test]
 fn the_reason_to_wait_names_what_is_missing() {
     let runner = "private".parse().unwrap();
-    let why = |agents: &[Agent], second| why_waiting(agents, &runner, None, KIND, at(second));
+    let why = |agents: &[Agent], second| waiting_reason(agents, &runner, None, KIND, at(second));
     let labels = AgentTarget::Labels([("region".to_owned(), "eu".to_owned())].into());
     let ids = AgentTarget::Ids(["a", "b"].map(|id| id.parse().unwrap()).into());
     let idle = agent("a", 0, None);
@@ -118,9 +119,9 @@ fn the_reason_to_wait_names_what_is_missing() {
         why(std::slice::from_ref(&idle), 100),
         why(&[full], 1),
         why(&[disabled], 1),
-        why_waiting(&[idle], &runner, None, RunnerType::DockerAgent, at(1)),
-        why_waiting(&[], &runner, Some(&labels), KIND, at(0)),
-        why_waiting(&[], &runner, Some(&ids), KIND, at(0)),
+        waiting_reason(&[idle], &runner, None, RunnerType::DockerAgent, at(1)),
+        waiting_reason(&[], &runner, Some(&labels), KIND, at(0)),
+        waiting_reason(&[], &runner, Some(&ids), KIND, at(0)),
     ];
     insta::assert_snapshot!(reasons.join("\n"), @r"
     waiting for an agent of runner `private`: none has ever connected

@@ -3,7 +3,7 @@
 use crate::blocking_lock::BlockingLock;
 use crate::failure::{Failure, FailureClass, Phase};
 use crate::runner::Timeouts;
-use crate::slot::Place;
+use crate::slot::ConcurrencySlot;
 use crate::state_facts::UnwrittenState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct SecretHash(pub String);
 pub struct Attempt {
     /// 1 for the first.
     pub number: u32,
-    /// The fence, allocated when the attempt was written; see [`crate::turn::Turns::fence`].
+    /// The fence, allocated when the attempt was written; see [`crate::deployment_queue::DeploymentQueue::fence`].
     pub fence: u64,
     /// When it was written, before the platform was called.
     pub launched_at: Timestamp,
@@ -81,8 +81,8 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_gone_at: Option<Timestamp>,
     /// The concurrency slots that it holds while it is open; a closed attempt holds none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<Place>,
+    #[serde(rename = "places", default, skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<ConcurrencySlot>,
     /// The state lock that last blocked it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<BlockingLock>,
@@ -242,7 +242,7 @@ pub struct Stop {
 
 impl Stop {
     /// Why `of` is stopped, as a class and a message for its runner, its log and its outcome.
-    pub fn told(&self, of: &Attempt) -> Failure {
+    pub fn as_failure(&self, of: &Attempt) -> Failure {
         let message = match self.reason {
             StopReason::Cancel => {
                 let message = "the deployment was cancelled on request";

@@ -7,7 +7,7 @@
 
 use crate::deployment::Deployment;
 use crate::ids::DeploymentId;
-pub use crate::slot::{InvalidScope, LimitScope, Place};
+pub use crate::slot::{ConcurrencySlot, InvalidScope, LimitScope};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ impl LimitScope {
         match self {
             Self::Organization => true,
             Self::Runner(id) => *id == deployment.runner,
-            Self::Project(id) => id.holds(&deployment.project),
+            Self::Project(id) => id.contains(&deployment.project),
         }
     }
 
@@ -51,14 +51,14 @@ pub struct ConcurrencyLimit {
 
 /// An attempt that holds a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Holder {
+pub struct SlotHolder {
     /// The deployment.
     pub deployment: DeploymentId,
     /// The attempt.
     pub attempt: u32,
 }
 
-impl Holder {
+impl SlotHolder {
     /// Whether it may hold its slot: the attempt is open.
     pub fn is_open(&self, deployment: Option<&Deployment>) -> bool {
         let open = deployment.and_then(Deployment::open_attempt);
@@ -68,17 +68,17 @@ impl Holder {
 
 /// A held slot and its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldPlace {
+pub struct HeldSlot {
     /// The slot's number.
     pub number: u32,
     /// The attempt that holds it.
-    pub holder: Holder,
+    pub holder: SlotHolder,
 }
 
 impl ConcurrencyLimit {
     /// A free slot, if `held` are those that are held; `None` if all are held. `hint` spreads concurrent
     /// requests over the free slots.
-    pub fn free_place(&self, held: &[HeldPlace], hint: u64) -> Option<Place> {
+    pub fn free_slot(&self, held: &[HeldSlot], hint: u64) -> Option<ConcurrencySlot> {
         if u32::try_from(held.len()).unwrap_or(u32::MAX) >= self.max_jobs {
             return None;
         }
@@ -87,16 +87,16 @@ impl ConcurrencyLimit {
         let count = u64::try_from(free.len()).unwrap_or(1).max(1);
         let chosen = usize::try_from(hint % count).unwrap_or_default();
         let number = free.get(chosen).copied()?;
-        Some(Place { scope: self.scope.clone(), number })
+        Some(ConcurrencySlot { scope: self.scope.clone(), number })
     }
 
     /// The held slots whose holders one check reads: a few, from an offset that `hint` gives, so that
     /// different checks cover all.
-    pub fn asked_after<'a>(
+    pub fn slots_to_check<'a>(
         &self,
-        held: &'a [HeldPlace],
+        held: &'a [HeldSlot],
         hint: u64,
-    ) -> impl Iterator<Item = &'a HeldPlace> {
+    ) -> impl Iterator<Item = &'a HeldSlot> {
         let count = u64::try_from(held.len()).unwrap_or(1).max(1);
         let from = usize::try_from(hint % count).unwrap_or_default();
         let max_jobs = self.max_jobs;
@@ -106,7 +106,7 @@ impl ConcurrencyLimit {
 
     /// Why a deployment waits for a slot. It does not name the holders: a reader of this may not be allowed to read each of
     /// them.
-    pub fn why_waiting(&self) -> String {
+    pub fn waiting_reason(&self) -> String {
         let places = match self.max_jobs {
             1 => "the one place".to_owned(),
             max => format!("one of the {max} places"),
@@ -115,7 +115,7 @@ impl ConcurrencyLimit {
     }
 }
 
-/// Who holds the places of a limit, as words behind [`ConcurrencyLimit::why_waiting`]: the deployments of `named`, which the
+/// Who holds the places of a limit, as words behind [`ConcurrencyLimit::waiting_reason`]: the deployments of `named`, which the
 /// reader may read, and how many others.
 pub fn held_by(named: &[DeploymentId], others: usize) -> String {
     let mut holders: Vec<_> =
@@ -142,9 +142,9 @@ mod tests {
         ConcurrencyLimit { scope, max_jobs, updated_at: Timestamp::UNIX_EPOCH }
     }
 
-    fn held(number: u32) -> HeldPlace {
+    fn held(number: u32) -> HeldSlot {
         let deployment = DeploymentId(Uuid::from_u128(u128::from(number)));
-        HeldPlace { number, holder: Holder { deployment, attempt: 1 } }
+        HeldSlot { number, holder: SlotHolder { deployment, attempt: 1 } }
     }
 
     #[test]
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn a_reason_to_wait_names_the_limit_and_those_holders_that_its_reader_may_read() {
-        assert_eq!(limit(5).why_waiting(), "waiting for one of the 5 places of project `shop`");
-        assert_eq!(limit(1).why_waiting(), "waiting for the one place of project `shop`");
+        assert_eq!(limit(5).waiting_reason(), "waiting for one of the 5 places of project `shop`");
+        assert_eq!(limit(1).waiting_reason(), "waiting for the one place of project `shop`");
         let all: Vec<_> = (0..5).map(|n| held(n).holder.deployment).collect();
         let [a, b, c, ..] = all[..] else { unreachable!() };
         for (named, others, expected) in [
@@ -184,7 +184,7 @@ mod tests {
         ) {
             let all: Vec<_> = taken.iter().copied().map(held).collect();
             let asked = |hint| -> Vec<u32> {
-                limit(max).asked_after(&all, hint).map(|place| place.number).collect()
+                limit(max).slots_to_check(&all, hint).map(|place| place.number).collect()
             };
             let mut now = asked(hint);
             prop_assert!(now.len() <= HOLDERS_PER_CHECK);
@@ -201,7 +201,7 @@ mod tests {
             max in 0_u32..12, taken in proptest::collection::btree_set(0_u32..20, 0..15), hint: u64,
         ) {
             let all: Vec<_> = taken.iter().copied().map(held).collect();
-            let place = limit(max).free_place(&all, hint);
+            let place = limit(max).free_slot(&all, hint);
             prop_assert_eq!(place.is_some(), taken.len() < usize::try_from(max).unwrap());
             if let Some(place) = place {
                 prop_assert!(place.number < max && !taken.contains(&place.number));

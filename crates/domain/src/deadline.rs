@@ -8,7 +8,7 @@ use crate::attempt::{Attempt, Claim, Outcome, Salvage, Stop, StopReason};
 use crate::deployment::{Deployment, Mode};
 use crate::failure::{Failure, FailureClass, Phase, shortened};
 use crate::hold::Hold;
-use crate::lifecycle::{self, LEASE, START_AGAIN, end, outcome_of_stop};
+use crate::lifecycle::{self, LEASE, START_RETRY_INTERVAL, end, outcome_of_stop};
 use crate::runner::Timeouts;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub const QUEUE_CHECK: Duration = Duration::from_mins(5);
 
 /// Check interval of a deployment that has the turn and may not be launched now: no notification comes when
 /// the obstacle is gone.
-pub const HELD_CHECK: Duration = Duration::from_secs(30);
+pub const DEFERRED_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The launcher's next step for a deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -217,7 +217,7 @@ pub fn postponed(deployment: &mut Deployment, reason: String, until: Timestamp) 
 }
 
 /// No attempt is launched yet, for this temporary reason; the launcher retries.
-pub fn held_back(deployment: &mut Deployment, hold: Hold, reason: String, until: Timestamp) {
+pub fn deferred(deployment: &mut Deployment, hold: Hold, reason: String, until: Timestamp) {
     deployment.message = shortened(reason);
     deployment.hold = Some(hold);
     deployment.due_at = Some(until);
@@ -226,8 +226,10 @@ pub fn held_back(deployment: &mut Deployment, hold: Hold, reason: String, until:
 fn next_check(attempt: &Attempt, now: Timestamp) -> Timestamp {
     match (&attempt.stop, &attempt.claim) {
         (Some(_), _) => now + STOP_CHECK,
-        (None, None) if attempt.queued => attempt.limits.at_most(now + START_AGAIN).max(now),
-        (None, None) => (now + START_AGAIN).min(start_deadline(attempt, Duration::ZERO)),
+        (None, None) if attempt.queued => {
+            attempt.limits.at_most(now + START_RETRY_INTERVAL).max(now)
+        }
+        (None, None) => (now + START_RETRY_INTERVAL).min(start_deadline(attempt, Duration::ZERO)),
         (None, Some(claim)) => (now + LEASE / 4).min(attempt.limits.run_until(claim.at)).max(now),
     }
 }

@@ -215,8 +215,8 @@ pub struct Deployment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_deletions: Option<u32>,
     /// What the run left in the object store.
-    #[serde(default, skip_serializing_if = "Kept::is_nothing")]
-    pub kept: Kept,
+    #[serde(default, skip_serializing_if = "StoredResults::is_nothing")]
+    pub kept: StoredResults,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
@@ -232,7 +232,7 @@ impl<'a> From<&'a Deployment> for Target<'a> {
 
 /// What a run left in the object store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StoredResults {
     /// Outputs that are not sensitive.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outputs: bool,
@@ -247,7 +247,7 @@ pub struct Kept {
     pub late_orphans: bool,
 }
 
-impl Kept {
+impl StoredResults {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     fn is_nothing(&self) -> bool {
         *self == Self::default()

@@ -32,14 +32,14 @@ impl Environment {
     /// The environment after the end of `deployment`.
     pub fn after_end(&self, deployment: &Deployment) -> AfterEnd {
         let mut after = self.clone();
-        let next = after.turns.leave(deployment.id);
+        let next = after.queue.leave(deployment.id);
         if let Some(state) = &mut after.state {
-            state.settle(deployment);
+            state.record_end(deployment);
         }
         let left = left_by(deployment);
         if self.removed_by == Some(deployment.id) {
             let is_empty = left == 0 && after.unfinished().is_none();
-            if deployment.status == Status::Succeeded && is_empty && after.turns.is_idle() {
+            if deployment.status == Status::Succeeded && is_empty && after.queue.is_idle() {
                 return AfterEnd::Remove;
             }
             after.removed_by = None;
@@ -172,9 +172,9 @@ mod tests {
     }
 
     fn run(environment: &mut Environment, deployment: &Deployment) -> Option<u128> {
-        environment.launching(deployment);
+        environment.record_launch(deployment);
         // A second attempt is launched too.
-        environment.launching(deployment);
+        environment.record_launch(deployment);
         let AfterEnd::Stay(after, _) = environment.after_end(deployment) else {
             panic!("it is not being deleted");
         };

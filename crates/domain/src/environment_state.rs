@@ -153,7 +153,7 @@ impl EnvironmentState {
         let env = deployment.env_uuid;
         let Some(mut state) = recorded else { return Ok(Self::in_storage(storage.clone())) };
         state.change = None;
-        if same_place(&state.storage, storage, env) {
+        if same_location(&state.storage, storage, env) {
             state.storage = storage.clone();
             state.may_move_to = None;
             return Ok(state);
@@ -167,10 +167,10 @@ impl EnvironmentState {
             state.change = change(true);
             return Ok(state);
         }
-        let is_former = |storage| former.iter().any(|from| same_place(from, storage, env));
+        let is_former = |storage| former.iter().any(|from| same_location(from, storage, env));
         // The runner to which it may move may have another storage since.
         let allowed = is_former(&state.storage)
-            || state.may_move_to.iter().any(|to| same_place(to, storage, env) || is_former(to));
+            || state.may_move_to.iter().any(|to| same_location(to, storage, env) || is_former(to));
         if !allowed {
             return Err(StorageMismatch {
                 recorded: state_location(&state.storage, env),
@@ -186,7 +186,7 @@ impl EnvironmentState {
 
     /// Records the end of `deployment`, or of its last attempt before the next one. A deployment without
     /// attempts never used the state.
-    pub fn settle(&mut self, deployment: &Deployment) {
+    pub fn record_end(&mut self, deployment: &Deployment) {
         if deployment.attempts.is_empty() {
             return;
         }
@@ -266,7 +266,7 @@ impl EnvironmentState {
 }
 
 /// Whether both storages hold the same state of `environment`, also if they are written differently.
-pub fn same_place(one: &StateStorage, other: &StateStorage, environment: EnvUuid) -> bool {
+pub fn same_location(one: &StateStorage, other: &StateStorage, environment: EnvUuid) -> bool {
     one.storage_type() == other.storage_type()
         && state_location(one, environment) == state_location(other, environment)
 }

@@ -149,7 +149,7 @@ fn a_state_with_resources_is_given_up_only_by_a_move_or_by_an_administrators_per
 
 fn settled(state: &EnvironmentState, deployment: &Deployment) -> EnvironmentState {
     let mut state = state.clone();
-    state.settle(deployment);
+    state.record_end(deployment);
     assert_eq!(state.change, None);
     state
 }
@@ -184,7 +184,7 @@ fn an_end_records_the_runs_report_and_a_move_counts_when_it_was_reported() {
     let mut waited = deployment("cancelled", "launch", &json!({}));
     waited.attempts.clear();
     let mut state = moving.clone();
-    state.settle(&waited);
+    state.record_end(&waited);
     assert_eq!(state, moving);
 }
 
@@ -284,7 +284,7 @@ fn a_state_in_the_new_storage_of_an_empty_environment_never_becomes_its_own() {
     for mode in ["deploy", "destroy", "deploy"] {
         // Each run fails, because a state exists there.
         let run = deployment("failed", "plan", &json!({ "mode": mode }));
-        environment.place_state(&run, &new, &[]).unwrap();
+        environment.record_state_location(&run, &new, &[]).unwrap();
         let (storage, task) = environment.state_for_job(&run, &new, None);
         assert_eq!((storage, task.vacant, task.uncertain), (&new, true, false), "{mode}");
         assert!(!environment.may_hold_resources(), "it can change to another storage");
@@ -298,7 +298,7 @@ fn the_report_of_an_attempt_does_not_count_for_the_next_one() {
     let mut environment =
         environment(Some(EnvironmentState { may_move_to: Some(at("/new")), ..in_old(3) }));
     let mut deploy = deployment("launching", "launch", &json!({}));
-    environment.place_state(&deploy, &at("/new"), &[]).unwrap();
+    environment.record_state_location(&deploy, &at("/new"), &[]).unwrap();
     // The first attempt has moved the state, and was evicted in its plan.
     let mut moved = report("a", 16, 3);
     moved["state"]["moved"] = json!(true);
@@ -310,8 +310,8 @@ fn the_report_of_an_attempt_does_not_count_for_the_next_one() {
         Some(crate::attempt::Ended { at: now, outcome: crate::attempt::Outcome::Succeeded });
     // Meanwhile the runner keeps states elsewhere again.
     environment.state.as_mut().unwrap().may_move_to = Some(at("/third"));
-    environment.place_state(&deploy, &at("/third"), &[]).unwrap_err();
-    environment.place_state(&deploy, &at("/new"), &[]).unwrap();
+    environment.record_state_location(&deploy, &at("/third"), &[]).unwrap_err();
+    environment.record_state_location(&deploy, &at("/new"), &[]).unwrap();
     let (hash, limits) = (attempt.claim_hash, attempt.limits);
     crate::lifecycle::launch(&mut deploy, 2, hash, limits, now).unwrap();
     assert_eq!(deploy.state, None);
@@ -361,9 +361,9 @@ fn an_environment_of_an_earlier_version_has_its_state_where_its_runner_kept_it()
     environment.applied = Some(DeploymentId(Uuid::from_u128(1)));
     assert!(environment.may_hold_resources());
     let deploy = deployment("launching", "launch", &json!({}));
-    environment.place_state(&deploy, &at("/old"), &[]).unwrap();
+    environment.record_state_location(&deploy, &at("/old"), &[]).unwrap();
     assert_eq!(environment.state, Some(EnvironmentState::unrecorded(at("/old"))));
-    environment.place_state(&deploy, &at("/new"), &[]).unwrap_err();
+    environment.record_state_location(&deploy, &at("/new"), &[]).unwrap_err();
 }
 
 #[path = "environment_state_place_tests.rs"]

@@ -24,7 +24,7 @@ fn task(state: EnvironmentState, extra: &Value) -> crate::job::StateTask {
     let storage = state.storage.clone();
     let mut environment = environment(Some(state));
     let run = deployment("launching", "launch", extra);
-    environment.place_state(&run, &storage, &[]).unwrap();
+    environment.record_state_location(&run, &storage, &[]).unwrap();
     environment.state_for_job(&run, &storage, None).1
 }
 

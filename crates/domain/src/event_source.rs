@@ -90,7 +90,7 @@ impl Scope {
 
     /// Whether it covers requests from `origin` for `project`.
     pub fn covers(&self, origin: Origin<'_>, project: &ProjectId) -> bool {
-        self.admits(origin) && self.project.as_ref().is_none_or(|own| own.holds(project))
+        self.admits(origin) && self.project.as_ref().is_none_or(|own| own.contains(project))
     }
 
     /// How specific this scope is.
@@ -149,7 +149,7 @@ fn most_specific<'s>(sources: impl Iterator<Item = &'s EventSource>) -> Option<&
 /// Why a text is refused. The message continues after the name of the field and does not repeat the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unfit(&'static str);
+pub struct InvalidText(&'static str);
 
 macro_rules! text {
     ($(#[$doc:meta])* $name:ident, $check:path, $rule:literal) => {
@@ -166,15 +166,15 @@ macro_rules! text {
         }
 
         impl FromStr for $name {
-            type Err = Unfit;
-            fn from_str(text: &str) -> Result<Self, Unfit> {
-                if $check(text) { Ok(Self(text.to_owned())) } else { Err(Unfit($rule)) }
+            type Err = InvalidText;
+            fn from_str(text: &str) -> Result<Self, InvalidText> {
+                if $check(text) { Ok(Self(text.to_owned())) } else { Err(InvalidText($rule)) }
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = Unfit;
-            fn try_from(text: String) -> Result<Self, Unfit> {
+            type Error = InvalidText;
+            fn try_from(text: String) -> Result<Self, InvalidText> {
                 text.parse()
             }
         }

@@ -79,7 +79,7 @@ impl FieldErrors {
 
     /// Turns the warnings into faults, for callers that accept no value that cannot work.
     #[must_use]
-    pub fn strictly(mut self) -> Self {
+    pub fn into_faults(mut self) -> Self {
         for warning in std::mem::take(&mut self.warnings) {
             self.add(warning.path, warning.reason);
         }
@@ -88,7 +88,7 @@ impl FieldErrors {
 
     /// Turns the faults into warnings, for faults that harm only the author of the value.
     #[must_use]
-    pub fn leniently(mut self) -> Self {
+    pub fn into_warnings(mut self) -> Self {
         for fault in std::mem::take(&mut self.faults) {
             self.warn(fault.path, fault.reason);
         }

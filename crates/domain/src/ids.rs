@@ -188,7 +188,7 @@ text_id!(
 
 impl OrgId {
     /// A name that is not a valid id, so no organization has it.
-    pub fn of_none() -> Self {
+    pub fn none() -> Self {
         Self(String::new())
     }
 }
@@ -204,10 +204,10 @@ impl ProjectId {
     /// ```
     /// # use canyon_domain::ids::ProjectId;
     /// let id = |text: &str| text.parse::<ProjectId>().unwrap();
-    /// assert!(id("payments").holds(&id("payments/eu/api")));
-    /// assert!(!id("payments").holds(&id("payments-eu")));
+    /// assert!(id("payments").contains(&id("payments/eu/api")));
+    /// assert!(!id("payments").contains(&id("payments-eu")));
     /// ```
-    pub fn holds(&self, other: &Self) -> bool {
+    pub fn contains(&self, other: &Self) -> bool {
         other.0.strip_prefix(&self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }

@@ -2,17 +2,17 @@
 
 use crate::backend::{backend_file, state_location};
 use crate::deployment::{Deployment, Mode};
+use crate::deployment_queue::DeploymentQueue;
 use crate::display_name::DisplayName;
 use crate::environment_state::{Doubt, EnvironmentState, StorageMismatch};
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
     RunnerId,
 };
-use crate::job::{FormerPlace, StateTask};
-use crate::runner_rules::{Place, Scope};
+use crate::job::{FormerStateLocation, StateTask};
+use crate::runner_rules::{RuleTarget, Scope};
 use crate::scoped_role::Target;
 use crate::state_storage::StateStorage;
-use crate::turn::Turns;
 use crate::unfinished_run::UnfinishedRun;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -145,8 +145,8 @@ pub struct Environment {
     /// When it was last changed.
     pub updated_at: Timestamp,
     /// Its queue of deployments.
-    #[serde(default)]
-    pub turns: Turns,
+    #[serde(rename = "turns", default)]
+    pub queue: DeploymentQueue,
     /// The last deployment that began to change its state; a destroy run uses its module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<DeploymentId>,
@@ -174,7 +174,7 @@ impl<'a> From<&'a Environment> for Target<'a> {
 
 impl Environment {
     /// Records that `deployment` has the turn and is being launched, perhaps again.
-    pub fn launching(&mut self, deployment: &Deployment) {
+    pub fn record_launch(&mut self, deployment: &Deployment) {
         let changes = deployment.changes_state() && deployment.mode != Mode::Destroy;
         if changes && self.applied != Some(deployment.id) {
             self.applied_before = self.applied.replace(deployment.id);
@@ -187,7 +187,7 @@ impl Environment {
     /// # Errors
     ///
     /// [`StorageMismatch`] if the environment's state is in another storage: the deployment must not run.
-    pub fn place_state(
+    pub fn record_state_location(
         &mut self,
         deployment: &Deployment,
         storage: &StateStorage,
@@ -198,7 +198,7 @@ impl Environment {
             if deployment.state.is_some() {
                 // An earlier attempt has reported, and may have moved the state; the next one sends its own
                 // report.
-                state.settle(deployment);
+                state.record_end(deployment);
             }
             let earlier = self.applied.is_some_and(|applied| applied != deployment.id);
             if earlier && state.facts.is_none() && !state.vacant {
@@ -243,7 +243,7 @@ impl Environment {
             && unfinished
                 .is_some_and(|earlier| earlier.applied_at() != runs_at && !known_since(earlier));
         let task = StateTask {
-            place: place(works_in),
+            location: place(works_in),
             expected: expected.filter(|_| !deployment.accept_state),
             uncertain: recorded.is_some_and(|state| state.doubt.is_some())
                 && !deployment.accept_state,
@@ -258,8 +258,8 @@ impl Environment {
                 .filter(|_| !deployment.accept_state),
             vacant: recorded.is_some_and(|state| state.vacant && state.doubt.is_none()),
             accepted: deployment.accept_state,
-            move_from: moved.map(|state| FormerPlace {
-                place: place(&state.storage),
+            move_from: moved.map(|state| FormerStateLocation {
+                location: place(&state.storage),
                 backend: backend_file(&state.storage, self.uuid),
             }),
         };
@@ -295,14 +295,14 @@ impl Environment {
 
     /// The number of resources in its state if no deployment has applied: a user has put a state there for
     /// deployments to adopt. A destroy run would have no module.
-    pub fn unadopted(&self) -> Option<u32> {
+    pub fn unadopted_resources(&self) -> Option<u32> {
         let facts = self.state.as_ref()?.facts.as_ref()?;
         Some(facts.resources).filter(|resources| *resources > 0 && self.applied.is_none())
     }
 
     /// The values that rules are matched against.
-    pub fn place(&self) -> Place {
-        Place { project: self.project_id.clone(), env_type: self.env_type_id.clone() }
+    pub fn rule_target(&self) -> RuleTarget {
+        RuleTarget { project: self.project_id.clone(), env_type: self.env_type_id.clone() }
     }
 }
 

@@ -109,7 +109,7 @@ pub const FORMAT: u32 = 4;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
-    pub fn least_format(&self) -> u32 {
+    pub fn required_format(&self) -> u32 {
         // If the state may have been moved or lost, a program that does not compare would create a second
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
@@ -133,8 +133,8 @@ impl Job {
 )]
 pub struct StateTask {
     /// Where the state is, for messages.
-    #[serde(default)]
-    pub place: String,
+    #[serde(rename = "place", default)]
+    pub location: String,
     /// The state that the last run left there. Any other state ends the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<StateFacts>,
@@ -158,14 +158,15 @@ pub struct StateTask {
     pub accepted: bool,
     /// The state must first be moved here from another storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub move_from: Option<FormerPlace>,
+    pub move_from: Option<FormerStateLocation>,
 }
 
 /// The storage from which a state must be moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FormerPlace {
+pub struct FormerStateLocation {
     /// Where it is, for messages.
-    pub place: String,
+    #[serde(rename = "place")]
+    pub location: String,
     /// The content of `backend.tf.json` for it.
     pub backend: Value,
 }
@@ -282,7 +283,7 @@ mod tests {
                 "stop_seconds": 30,
             });
             job.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-            serde_json::from_value::<Job>(job).unwrap().least_format()
+            serde_json::from_value::<Job>(job).unwrap().required_format()
         };
         let state = |task: Value| job(serde_json::json!({ "state": task }));
         let expected = serde_json::json!({ "lineage": "a", "serial": 7, "resources": 3 });

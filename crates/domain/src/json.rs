@@ -26,7 +26,7 @@ pub enum Json {
     /// `true` or `false`.
     Bool(bool),
     /// A number.
-    Number(Digits),
+    Number(JsonNumber),
     /// A text.
     String(String),
     /// A list.
@@ -37,7 +37,7 @@ pub enum Json {
 
 /// A number in JSON's notation (RFC 8259, 6).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Digits(Box<str>);
+pub struct JsonNumber(Box<str>);
 
 /// Why a text is not a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +50,7 @@ pub enum InvalidJson {
     Depth,
 }
 
-impl Digits {
+impl JsonNumber {
     /// The number `text`, if it is one in JSON's notation.
     pub fn new(text: &str) -> Option<Self> {
         let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
@@ -103,7 +103,7 @@ impl Json {
                     .map(|(name, member)| Ok((name, Self::read(member, below)?)));
                 Self::Object(members.collect::<Result<_, _>>()?)
             }
-            _ => Self::Number(Digits(text.into())),
+            _ => Self::Number(JsonNumber(text.into())),
         })
     }
 
@@ -146,7 +146,7 @@ impl Serialize for Json {
     }
 }
 
-impl Serialize for Digits {
+impl Serialize for JsonNumber {
     /// A number that fits 64 bits is serialized as a number in every format; any other one in JSON only.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_same = |written: String| written == *self.0;
@@ -173,7 +173,7 @@ impl From<Value> for Json {
         match value {
             Value::Null => Self::Null,
             Value::Bool(value) => Self::Bool(value),
-            Value::Number(number) => Self::Number(Digits(number.to_string().into())),
+            Value::Number(number) => Self::Number(JsonNumber(number.to_string().into())),
             Value::String(text) => Self::String(text),
             Value::Array(items) => Self::Array(items.into_iter().map(Self::from).collect()),
             Value::Object(members) => Self::Object(
@@ -257,10 +257,10 @@ mod tests {
             assert_eq!(Json::parse(&nested(levels)), Err(InvalidJson::Depth), "{levels}");
         }
         for text in ["1", "-1.5e+3", "0"] {
-            assert_eq!(Digits::new(text).unwrap().as_str(), text);
+            assert_eq!(JsonNumber::new(text).unwrap().as_str(), text);
         }
         for text in ["", "1 ", "x", "null", "[1]", "-", "1.", "01", "\"1\""] {
-            assert_eq!(Digits::new(text), None, "{text}");
+            assert_eq!(JsonNumber::new(text), None, "{text}");
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod concurrency;
 pub mod container_log;
 pub mod deadline;
 pub mod deployment;
+pub mod deployment_queue;
 pub mod display_name;
 mod dns_label;
 pub mod environment_end;
@@ -37,6 +38,7 @@ pub mod mode;
 pub mod module_source;
 pub mod pod_template;
 pub mod polled_job;
+pub mod ports;
 pub mod principal;
 pub mod public_address;
 pub mod role;
@@ -45,7 +47,6 @@ pub mod runner_check;
 pub mod runner_profile;
 pub mod runner_rules;
 pub mod scoped_role;
-pub mod seam;
 pub mod secret_variables;
 pub mod service_account;
 pub mod slot;
@@ -54,9 +55,11 @@ pub mod state_lock;
 pub mod to_json;
 pub mod trust;
 pub mod trust_policy;
-pub mod turn;
 pub mod unfinished_run;
 pub mod unwritten_state;
 pub mod waiting;
 
 pub use runner::{job_identity, state_storage};
+
+#[cfg(test)]
+mod stored_names_tests;

@@ -11,7 +11,7 @@ use crate::attempt::{
     ApplyNote, Attempt, Claim, Ended, Limits, Outcome, Salvage, SecretHash, Stop, StopReason,
 };
 use crate::claimant::Claimant;
-use crate::deployment::{CancelRequest, Deployment, Kept, Status};
+use crate::deployment::{CancelRequest, Deployment, Status, StoredResults};
 use crate::failure::{Failure, FailureClass, Phase, retry_after};
 use crate::ids::PrincipalId;
 use jiff::Timestamp;
@@ -22,9 +22,9 @@ use std::time::Duration;
 pub const LEASE: Duration = Duration::from_mins(1);
 /// How long a runner's token is valid after its last recorded heartbeat. Every use reads the deployment, so
 /// the token also expires with its attempt.
-pub const TOKEN_LIFE: Duration = Duration::from_mins(10);
+pub const TOKEN_LIFETIME: Duration = Duration::from_mins(10);
 /// If the outcome of a start was not recorded, the launcher repeats the same start after this time.
-pub const START_AGAIN: Duration = Duration::from_secs(10);
+pub const START_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long after its first claim a runner gets the same answer again. A runner repeats a claim for two
 /// minutes, and its last request may take another one. A later claim is no retry, but comes from a stolen
@@ -103,15 +103,15 @@ pub fn launch(
         salvage: Salvage::Done,
         salvaged_at: None,
         job_gone_at: None,
-        places: Vec::new(),
+        slots: Vec::new(),
         lock: None,
     });
     deployment.status = Status::Launching;
     deployment.message.clear();
     // The reports of an earlier attempt do not describe this one.
     (deployment.counts, deployment.state, deployment.refused_deletions) = (None, None, None);
-    deployment.kept = Kept::default();
-    (deployment.due_at, deployment.hold) = (Some(now + START_AGAIN), None);
+    deployment.kept = StoredResults::default();
+    (deployment.due_at, deployment.hold) = (Some(now + START_RETRY_INTERVAL), None);
     Ok(())
 }
 
@@ -249,7 +249,7 @@ pub fn note_apply(
 /// # Errors
 ///
 /// [`Refused::Superseded`] if the attempt is over.
-pub fn reached(deployment: &mut Deployment, number: u32, phase: Phase) -> Result<(), Refused> {
+pub fn record_phase(deployment: &mut Deployment, number: u32, phase: Phase) -> Result<(), Refused> {
     let attempt = open(deployment, number)?;
     attempt.phase = attempt.phase.max(phase);
     Ok(())
@@ -272,7 +272,7 @@ pub fn end(
         // No runner can have done the work of an attempt without a claim.
         return Err(Refused::Superseded);
     }
-    let outcome = judged(attempt, outcome);
+    let outcome = effective_outcome(attempt, outcome);
     attempt.ended = Some(Ended { at: now, outcome: outcome.clone() });
     let reached = attempt.phase;
     let pause = match &outcome {
@@ -318,7 +318,7 @@ pub(crate) fn watch(attempt: &Attempt, claim: &Claim, last_report: Timestamp) ->
 
 /// The outcome of this attempt. A runner knows that it was asked to stop, but not the reason: a user
 /// cancelled, a deadline passed, or the platform reclaims its node.
-pub fn judged(attempt: &Attempt, outcome: Outcome) -> Outcome {
+pub fn effective_outcome(attempt: &Attempt, outcome: Outcome) -> Outcome {
     match (outcome, &attempt.stop) {
         (Outcome::Cancelled, Some(stop)) => outcome_of_stop(attempt, stop),
         (Outcome::Cancelled, None) => Outcome::Failed(Failure::new(
@@ -337,7 +337,7 @@ pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
         | StopReason::StartDeadline
         | StopReason::RunDeadline
         | StopReason::TotalDeadline
-        | StopReason::Silence => Outcome::Failed(stop.told(attempt)),
+        | StopReason::Silence => Outcome::Failed(stop.as_failure(attempt)),
     }
 }
 
@@ -374,7 +374,7 @@ pub fn cancel(deployment: &mut Deployment, by: PrincipalId, now: Timestamp) -> C
 }
 
 /// Ends a deployment without an open attempt: it waited too long, or cannot be launched.
-pub fn give_up(deployment: &mut Deployment, outcome: Outcome, now: Timestamp) {
+pub fn end_without_attempt(deployment: &mut Deployment, outcome: Outcome, now: Timestamp) {
     if !deployment.status.is_terminal() && deployment.open_attempt().is_none() {
         finish(deployment, outcome, now);
     }

@@ -6,7 +6,7 @@ use crate::attempt::Salvage;
 use crate::deadline::{
     Observation, QUEUE_CHECK, STOP_PROOF_TIMEOUT, Step, next_step, observed, stopping,
 };
-use crate::deployment::{Kept, Mode};
+use crate::deployment::{Mode, StoredResults};
 use crate::failure::{Failure, FailureClass, MAX_ATTEMPTS};
 use crate::ids::{DeploymentId, EnvUuid};
 use crate::runner::Timeouts;
@@ -63,7 +63,7 @@ fn queued() -> Deployment {
         counts: None,
         state: None,
         refused_deletions: None,
-        kept: Kept::default(),
+        kept: StoredResults::default(),
         completed_at: None,
         version: 1,
     }
@@ -251,7 +251,7 @@ fn drive(mut deployment: Deployment, platform: Platform, claimed: bool) -> (Depl
                 stopping(&mut deployment, now);
                 observed(&mut deployment, answer(platform), now);
             }
-            Step::End(outcome) => give_up(&mut deployment, outcome, now),
+            Step::End(outcome) => end_without_attempt(&mut deployment, outcome, now),
         }
         assert!(before == deployment.status || before.may_become(deployment.status));
         now = deployment.due_at.map_or(now, |due| due.max(now + Duration::from_millis(1)));

@@ -20,17 +20,18 @@ pub struct Manifest {
 
 /// A job that was handed out to a poller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Polled {
+pub struct PolledJob {
     /// The Job's name.
     pub name: String,
     /// Its namespace.
     pub namespace: String,
     /// When Canyon last sent a poller a message about the job; once a cancel was sent, when Canyon last sent
     /// the cancel.
-    pub said_at: Timestamp,
+    #[serde(rename = "said_at")]
+    pub last_message_at: Timestamp,
     /// Whether the next poll asks the poller to check the job.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub look: bool,
+    #[serde(rename = "look", default, skip_serializing_if = "std::ops::Not::not")]
+    pub check_pending: bool,
 }
 
 impl Manifest {

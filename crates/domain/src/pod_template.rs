@@ -1,7 +1,7 @@
 //! `job.pod_template`: changes of the pod that runs modules.
 //!
 //! Three steps, in this order. [`merge`] merges the template into Canyon's own, as Kubernetes would.
-//! [`judge`] validates the *result* against an allow list; a field without an entry is refused, because deny
+//! [`validate`] validates the *result* against an allow list; a field without an entry is refused, because deny
 //! lists have failed three times in a comparable system (CVE-2026-31892, GHSA-3775-99mw-8rp4,
 //! CVE-2026-54526). [`force`] then sets the fields that no template may change. The resulting pod meets the
 //! `restricted` Pod Security Standard.
@@ -24,7 +24,7 @@ mod volumes;
 
 pub use force::{ApiToken, force};
 pub use merge::merge;
-pub use pod_spec::judge;
+pub use pod_spec::validate;
 
 use crate::field_error::FieldErrors;
 use serde_json::{Map, Value, json};
@@ -59,7 +59,7 @@ pub fn default_template(service_account: &str) -> Value {
 /// both.
 pub(crate) fn check(template: &Map<String, Value>, service_account: &str) -> FieldErrors {
     let (merged, unmerged) = merge::lay_over(default_template(service_account), template);
-    let mut found = unmerged.leniently();
+    let mut found = unmerged.into_warnings();
     found.add_under("", pod_spec::inspect(&merged, service_account).1);
     found
 }

@@ -5,11 +5,11 @@
 //! If the answer is lost, no report arrives. After a pause Canyon asks the poller to check the job, and a
 //! poller that finds no Job reports that.
 
-use crate::agent_job::{AgentJob, OFFER, Refused, Taken, Wish};
+use crate::agent_job::{AgentJob, DesiredState, JobHolder, JobRefusal, OFFER_TIMEOUT};
 use crate::deadline::Observation;
 use crate::failure::Failure;
 use crate::ids::AgentId;
-pub use crate::manifest::{CLAIM_CODE, Manifest, Polled};
+pub use crate::manifest::{CLAIM_CODE, Manifest, PolledJob};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ const POD_TERMINATION_GRACE: Duration = Duration::from_mins(4);
 
 /// The next message to a poller about a job that was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Say {
+pub enum PollMessage {
     /// Check whether the Job exists.
-    Look,
+    Check,
     /// Delete the Job.
     Cancel,
 }
@@ -33,89 +33,93 @@ impl AgentJob {
     ///
     /// # Errors
     ///
-    /// [`Refused`] under the conditions of [`AgentJob::take`].
-    pub fn hand_out(
+    /// [`JobRefusal`] under the conditions of [`AgentJob::take`].
+    pub fn assign_to_poller(
         &mut self,
         agent: &AgentId,
         session: u64,
-        place: &str,
+        platform_id: &str,
         now: Timestamp,
-    ) -> Result<Option<Result<Manifest, String>>, Refused> {
+    ) -> Result<Option<Result<Manifest, String>>, JobRefusal> {
         let manifest = self.manifest.clone();
-        self.take(agent, session, place, now)?;
+        self.take(agent, session, platform_id, now)?;
         if let Some(Ok(manifest)) = &manifest {
             let (name, namespace) = (manifest.name.clone(), manifest.namespace.clone());
-            self.polled = Some(Polled { name, namespace, said_at: now, look: false });
+            self.polled =
+                Some(PolledJob { name, namespace, last_message_at: now, check_pending: false });
         }
         Ok(manifest)
     }
 
-    /// Asks the poller to check the job, if no message was sent for [`OFFER`], or, after a cancel, once its
+    /// Asks the poller to check the job, if no message was sent for [`OFFER_TIMEOUT`], or, after a cancel, once its
     /// pod must have ended. Returns whether that is new.
-    pub fn look_after(&mut self, now: Timestamp) -> bool {
-        if self.wish > self.done || self.is_seen_gone() {
+    pub fn request_check(&mut self, now: Timestamp) -> bool {
+        if self.desired > self.applied || self.is_seen_gone() {
             return false;
         }
-        let pause = if self.done == Wish::Run { OFFER } else { POD_TERMINATION_GRACE };
-        let due = |polled: &&mut Polled| !polled.look && now >= polled.said_at + pause;
+        let pause =
+            if self.applied == DesiredState::Run { OFFER_TIMEOUT } else { POD_TERMINATION_GRACE };
+        let due = |polled: &&mut PolledJob| {
+            !polled.check_pending && now >= polled.last_message_at + pause
+        };
         let Some(polled) = self.polled.as_mut().filter(due) else { return false };
-        polled.look = true;
+        polled.check_pending = true;
         true
     }
 
     /// The next message to the poller, if there is one. It is recorded as delivered: the caller stores the
     /// job before it sends the message.
-    pub fn say(&mut self, now: Timestamp) -> Option<Say> {
+    pub fn next_message(&mut self, now: Timestamp) -> Option<PollMessage> {
         let polled = self.polled.as_mut()?;
-        let message = if self.wish > self.done {
-            self.done = self.wish;
-            Say::Cancel
-        } else if polled.look {
-            Say::Look
+        let message = if self.desired > self.applied {
+            self.applied = self.desired;
+            PollMessage::Cancel
+        } else if polled.check_pending {
+            PollMessage::Check
         } else {
             return None;
         };
-        polled.look = false;
+        polled.check_pending = false;
         // A check after a cancel does not restart the pod's termination grace.
-        if message == Say::Cancel || self.done == Wish::Run {
-            polled.said_at = now;
+        if message == PollMessage::Cancel || self.applied == DesiredState::Run {
+            polled.last_message_at = now;
         }
         Some(message)
     }
 
     /// The job's poller reports that the job failed or is not there. Returns whether the report is new and
     /// counts.
-    pub fn failed(&mut self, failure: Failure, now: Timestamp) -> bool {
+    pub fn report_failed(&mut self, failure: Failure, now: Timestamp) -> bool {
         if self.is_seen_gone() || self.pod_may_still_run(now) {
             return false;
         }
-        let Some(Taken { agent, session, .. }) = self.taken.clone() else { return false };
+        let Some(JobHolder { agent, session, .. }) = self.holder.clone() else { return false };
         self.report(&agent, session, Observation::Gone(Some(failure)), None, now).is_ok()
     }
 
     /// The job was taken and cannot be handed out: the poller has nothing to do for it, and only its record
     /// is left.
-    pub fn withheld(&mut self, failure: Failure, now: Timestamp) {
-        self.failed(failure, now);
-        self.done = Wish::Forget;
+    pub fn record_undeliverable(&mut self, failure: Failure, now: Timestamp) {
+        self.report_failed(failure, now);
+        self.applied = DesiredState::Forget;
     }
 
     /// Whether only the record of the job is left. For a job that was handed out, delivery of the last cancel
     /// proves nothing: the poller may not have received it, and without its record the job would count as
     /// gone.
-    pub fn is_cleared_away(&self) -> bool {
-        self.done == Wish::Forget && (self.polled.is_none() || self.is_seen_gone())
+    pub fn is_removed(&self) -> bool {
+        self.applied == DesiredState::Forget && (self.polled.is_none() || self.is_seen_gone())
     }
 
     /// Whether a cancel was sent so recently that the pod may still run. A cancel that no poller has received
     /// yet does not remove the job.
     fn pod_may_still_run(&self, now: Timestamp) -> bool {
-        let is_in_grace = |polled: &Polled| now < polled.said_at + POD_TERMINATION_GRACE;
-        self.done > Wish::Run && self.polled.as_ref().is_some_and(is_in_grace)
+        let is_in_grace = |polled: &PolledJob| now < polled.last_message_at + POD_TERMINATION_GRACE;
+        self.applied > DesiredState::Run && self.polled.as_ref().is_some_and(is_in_grace)
     }
 
     fn is_seen_gone(&self) -> bool {
-        self.seen.as_ref().is_some_and(|seen| matches!(seen.observation, Observation::Gone(_)))
+        self.reported.as_ref().is_some_and(|seen| matches!(seen.observation, Observation::Gone(_)))
     }
 }
 

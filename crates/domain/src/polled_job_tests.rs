@@ -41,18 +41,18 @@ fn job() -> AgentJob {
 fn handed_out() -> AgentJob {
     let (poller, mut job) = (poller(), job());
     assert!(job.offer(&poller, &[], at(0)));
-    job.hand_out(&poller.id, 1, "p", at(0)).unwrap().unwrap().unwrap();
+    job.assign_to_poller(&poller.id, 1, "p", at(0)).unwrap().unwrap().unwrap();
     job
 }
 
 #[test]
 fn a_job_is_handed_out_once_and_keeps_no_manifest() {
     let mut job = handed_out();
-    assert!(job.manifest.is_none() && !job.wants_attention());
+    assert!(job.manifest.is_none() && !job.needs_agent());
     assert_eq!(job.polled.as_ref().unwrap().namespace, "jobs");
     let other = "other".parse().unwrap();
-    assert_eq!(job.hand_out(&other, 1, "p", at(1)), Err(Refused::TakenByAnother));
-    assert_eq!(job.say(at(1)), None, "there is no message about it");
+    assert_eq!(job.assign_to_poller(&other, 1, "p", at(1)), Err(JobRefusal::TakenByAnother));
+    assert_eq!(job.next_message(at(1)), None, "there is no message about it");
 }
 
 #[test]
@@ -66,18 +66,18 @@ fn the_claim_code_replaces_its_placeholder_and_nothing_else() {
 #[test]
 fn a_job_without_reports_is_checked_periodically_until_it_is_gone() {
     let mut job = handed_out();
-    assert!(!job.look_after(at(29)), "it has only just been handed out");
-    assert!(job.look_after(at(30)) && job.wants_attention());
-    assert!(!job.look_after(at(31)), "a check is already pending");
-    assert_eq!(job.say(at(40)), Some(Say::Look));
-    assert_eq!((job.say(at(41)), job.wants_attention()), (None, false));
-    assert!(!job.look_after(at(69)));
-    assert!(job.look_after(at(70)));
+    assert!(!job.request_check(at(29)), "it has only just been handed out");
+    assert!(job.request_check(at(30)) && job.needs_agent());
+    assert!(!job.request_check(at(31)), "a check is already pending");
+    assert_eq!(job.next_message(at(40)), Some(PollMessage::Check));
+    assert_eq!((job.next_message(at(41)), job.needs_agent()), (None, false));
+    assert!(!job.request_check(at(69)));
+    assert!(job.request_check(at(70)));
     let lost = || Failure::new(FailureClass::Lost, "it is not there");
-    assert!(job.failed(lost(), at(71)));
-    assert!(!job.failed(lost(), at(72)), "the same report again");
+    assert!(job.report_failed(lost(), at(71)));
+    assert!(!job.report_failed(lost(), at(72)), "the same report again");
     assert_eq!(job.observation(&[poller()], at(72)), Observation::Gone(Some(lost())));
-    assert!(!job.look_after(at(500)));
+    assert!(!job.request_check(at(500)));
 }
 
 #[test]
@@ -85,13 +85,17 @@ fn a_job_that_cannot_be_handed_out_needs_no_poller_and_has_a_reason() {
     let (poller, mut job) = (poller(), job());
     job.manifest = Some(Err("no such thing".to_owned()));
     job.offer(&poller, &[], at(0));
-    assert_eq!(job.hand_out(&poller.id, 1, "p", at(0)), Ok(Some(Err("no such thing".to_owned()))));
+    assert_eq!(
+        job.assign_to_poller(&poller.id, 1, "p", at(0)),
+        Ok(Some(Err("no such thing".to_owned())))
+    );
     let failure = || Failure::new(FailureClass::Config, "no such thing");
-    job.withheld(failure(), at(0));
-    for wish in [Wish::Run, Wish::Stop, Wish::Kill, Wish::Forget] {
-        job.want(wish);
-        assert!(!job.wants_attention() && !job.look_after(at(500)), "{wish:?}");
-        assert_eq!((job.say(at(1)), job.done), (None, Wish::Forget));
+    job.record_undeliverable(failure(), at(0));
+    for desired in [DesiredState::Run, DesiredState::Stop, DesiredState::Kill, DesiredState::Forget]
+    {
+        job.raise_desired_state(desired);
+        assert!(!job.needs_agent() && !job.request_check(at(500)), "{desired:?}");
+        assert_eq!((job.next_message(at(1)), job.applied), (None, DesiredState::Forget));
         assert_eq!(job.observation(&[], at(1)), Observation::Gone(Some(failure())));
     }
 }
@@ -99,45 +103,48 @@ fn a_job_that_cannot_be_handed_out_needs_no_poller_and_has_a_reason() {
 #[test]
 fn each_cancel_is_sent_once_and_before_any_check() {
     let mut job = handed_out();
-    job.look_after(at(30));
-    for wish in [Wish::Stop, Wish::Kill, Wish::Forget] {
-        job.want(wish);
-        assert!(job.wants_attention());
-        assert_eq!(job.say(at(31)), Some(Say::Cancel));
-        assert_eq!((job.say(at(31)), job.done), (None, wish));
+    job.request_check(at(30));
+    for desired in [DesiredState::Stop, DesiredState::Kill, DesiredState::Forget] {
+        job.raise_desired_state(desired);
+        assert!(job.needs_agent());
+        assert_eq!(job.next_message(at(31)), Some(PollMessage::Cancel));
+        assert_eq!((job.next_message(at(31)), job.applied), (None, desired));
     }
-    assert!(!job.look_after(at(270)), "its pod may still run");
-    assert!(!job.is_cleared_away(), "the poller may not have received it");
-    assert!(job.failed(Failure::new(FailureClass::Lost, "it is not there"), at(271)));
-    assert!(job.is_cleared_away());
+    assert!(!job.request_check(at(270)), "its pod may still run");
+    assert!(!job.is_removed(), "the poller may not have received it");
+    assert!(job.report_failed(Failure::new(FailureClass::Lost, "it is not there"), at(271)));
+    assert!(job.is_removed());
 }
 
 #[test]
 fn a_report_that_a_cancelled_job_is_absent_counts_only_after_the_termination_grace() {
     let not_there = || Failure::new(FailureClass::Lost, "it is not there");
-    for wish in [Wish::Stop, Wish::Kill, Wish::Forget] {
+    for desired in [DesiredState::Stop, DesiredState::Kill, DesiredState::Forget] {
         let mut job = handed_out();
-        job.look_after(at(30));
-        assert_eq!(job.say(at(30)), Some(Say::Look));
-        job.want(wish);
-        assert_eq!(job.say(at(100)), Some(Say::Cancel));
-        assert!(!job.failed(not_there(), at(101)), "the Job is deleted, and its pod still runs");
-        assert!(!job.look_after(at(339)) && !job.failed(not_there(), at(339)));
+        job.request_check(at(30));
+        assert_eq!(job.next_message(at(30)), Some(PollMessage::Check));
+        job.raise_desired_state(desired);
+        assert_eq!(job.next_message(at(100)), Some(PollMessage::Cancel));
+        assert!(
+            !job.report_failed(not_there(), at(101)),
+            "the Job is deleted, and its pod still runs"
+        );
+        assert!(!job.request_check(at(339)) && !job.report_failed(not_there(), at(339)));
         // The check is repeated: the first answer is lost, the second arrives.
         for second in [340, 355] {
-            assert!(job.look_after(at(second)) && job.wants_attention(), "{wish:?}");
-            assert_eq!(job.say(at(second + 1)), Some(Say::Look));
+            assert!(job.request_check(at(second)) && job.needs_agent(), "{desired:?}");
+            assert_eq!(job.next_message(at(second + 1)), Some(PollMessage::Check));
         }
-        assert!(job.failed(not_there(), at(357)));
-        assert!(!job.look_after(at(1_000)), "it is gone");
+        assert!(job.report_failed(not_there(), at(357)));
+        assert!(!job.request_check(at(1_000)), "it is gone");
     }
 }
 
 #[test]
 fn a_cancel_that_was_not_sent_yet_does_not_discard_a_report_of_absence() {
     let mut job = handed_out();
-    job.look_after(at(30));
-    job.say(at(30));
-    job.want(Wish::Stop);
-    assert!(job.failed(Failure::new(FailureClass::Lost, "it is not there"), at(31)));
+    job.request_check(at(30));
+    job.next_message(at(30));
+    job.raise_desired_state(DesiredState::Stop);
+    assert!(job.report_failed(Failure::new(FailureClass::Lost, "it is not there"), at(31)));
 }

@@ -112,7 +112,7 @@ impl Principal {
     /// The operator of an installation, who may create organizations and belongs to none.
     pub fn operator() -> Self {
         let (id, org) = (PrincipalId(Uuid::nil()), OrgUuid(Uuid::nil()));
-        let org_id = OrgId::of_none();
+        let org_id = OrgId::none();
         let (role, scoped_roles, sign_in) = (Role::Viewer, Vec::new(), SignIn::default());
         Self { id, org, org_id, role, scoped_roles, runner: None, operator: true, sign_in }
     }

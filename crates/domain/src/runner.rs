@@ -82,7 +82,7 @@ impl RunnerDefinition {
     pub fn parse_stored(value: Value) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::default();
         match Self::read(value, &mut errors) {
-            Some(definition) => definition.with_warnings_of(errors.leniently()),
+            Some(definition) => definition.with_warnings_of(errors.into_warnings()),
             None => Err(errors),
         }
     }
@@ -105,7 +105,7 @@ impl RunnerDefinition {
 
     /// Whether Canyon can still watch and stop running jobs: no warning is about the cluster or the access to it. A warning
     /// that is not listed may be about these.
-    pub fn can_be_watched(&self) -> bool {
+    pub fn can_be_observed(&self) -> bool {
         const LOCATION_FIELDS: [&str; 5] = [
             "runner_configuration.cluster",
             "runner_configuration.auth",
@@ -185,14 +185,14 @@ impl RunnerDefinition {
 
     /// The identity of the platform that its jobs run on, if the states of its environments are stored there
     /// too: on the machine's disk, or in the cluster.
-    pub fn state_site(&self) -> Option<Value> {
-        self.storage_type().is_on_job_platform().then(|| self.site())
+    pub fn state_platform(&self) -> Option<Value> {
+        self.storage_type().is_on_job_platform().then(|| self.platform_identity())
     }
 
     /// The identity of the platform that its jobs run on: the fields of the definition that name it, without
     /// those that describe the access to it.
-    pub fn site(&self) -> Value {
-        let agents = self.configuration.agent_settings().map(AgentSettings::site);
+    pub fn platform_identity(&self) -> Value {
+        let agents = self.configuration.agent_settings().map(AgentSettings::platform_identity);
         json!({ "cluster": self.cluster_name(), "agents": agents })
     }
 

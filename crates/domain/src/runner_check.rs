@@ -167,7 +167,7 @@ impl RunnerCheck {
     }
 
     /// Records a step's result; the first result of a step counts. A long message is shortened.
-    pub fn found(&mut self, mut report: StepReport) {
+    pub fn record(&mut self, mut report: StepReport) {
         if self.steps.iter().any(|known| known.step == report.step) {
             return;
         }
@@ -214,10 +214,10 @@ mod tests {
     fn the_steps_after_a_failed_one_are_skipped_because_of_it() {
         let mut check = check();
         assert!(check.begin(at(1)));
-        check.found(report(CheckStep::Definition, StepResult::Ok));
-        check.found(report(CheckStep::Assertion, StepResult::Ok));
-        check.found(report(CheckStep::Exchange, StepResult::Failed));
-        check.found(report(CheckStep::Exchange, StepResult::Ok));
+        check.record(report(CheckStep::Definition, StepResult::Ok));
+        check.record(report(CheckStep::Assertion, StepResult::Ok));
+        check.record(report(CheckStep::Exchange, StepResult::Failed));
+        check.record(report(CheckStep::Exchange, StepResult::Ok));
         assert_eq!(check.succeeded(), None);
         check.end(&[CheckStep::Exchange, CheckStep::Cluster, CheckStep::DryRun], "late", at(2));
         let lines: Vec<_> = check

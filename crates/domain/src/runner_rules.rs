@@ -9,14 +9,14 @@
 //! decides where the state is, and a silent change would make the environment's state unreachable.
 //!
 //! ```
-//! use canyon_domain::runner_rules::{Place, Rule, Scope, choose};
+//! use canyon_domain::runner_rules::{RuleTarget, Rule, Scope, choose};
 //!
 //! let group = Scope { project: Some("payments".parse()?), env_type: None };
 //! let rules = [
 //!     Rule { runner: "shared".parse()?, scope: Scope::default() },
 //!     Rule { runner: "payments-eu".parse()?, scope: group },
 //! ];
-//! let api = Place { project: "payments/api".parse()?, env_type: "production".parse()? };
+//! let api = RuleTarget { project: "payments/api".parse()?, env_type: "production".parse()? };
 //! assert_eq!(choose(&rules, &api)?.runner, "payments-eu".parse()?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -26,7 +26,7 @@ use std::fmt;
 
 /// The values that a rule is matched against.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RuleTarget {
     /// The project of the environment.
     pub project: ProjectId,
     /// The environment's type.
@@ -52,10 +52,10 @@ pub struct Specificity {
 }
 
 impl Scope {
-    /// Whether this scope covers `place`.
-    pub fn covers(&self, place: &Place) -> bool {
-        self.project.as_ref().is_none_or(|project| project.holds(&place.project))
-            && self.env_type.as_ref().is_none_or(|env_type| *env_type == place.env_type)
+    /// Whether this scope covers `target`.
+    pub fn covers(&self, target: &RuleTarget) -> bool {
+        self.project.as_ref().is_none_or(|project| project.contains(&target.project))
+            && self.env_type.as_ref().is_none_or(|env_type| *env_type == target.env_type)
     }
 
     /// How specific this scope is.
@@ -98,23 +98,23 @@ pub enum ChooseError {
          canyon create runner-rule --set=runner_id=RUNNER --set=project_id={} --set=env_type_id={}",
         .0.project, .0.env_type, .0.project, .0.env_type
     )]
-    NoRule(Place),
+    NoRule(RuleTarget),
     /// Two rules with the same scope name different runners.
     #[error("runners `{0}` and `{1}` have rules for the same scope; delete one of them")]
     Ambiguous(RunnerId, RunnerId),
 }
 
-/// The most specific rule that covers `place`, independent of the order of `rules`.
+/// The most specific rule that covers `target`, independent of the order of `rules`.
 ///
 /// # Errors
 ///
 /// [`ChooseError::NoRule`] if no rule covers it; [`ChooseError::Ambiguous`] if two equally specific rules
 /// name different runners, because otherwise the order of the list would decide.
-pub fn choose<'r>(rules: &'r [Rule], place: &Place) -> Result<&'r Rule, ChooseError> {
-    let covering = || rules.iter().filter(|rule| rule.scope.covers(place));
+pub fn choose<'r>(rules: &'r [Rule], target: &RuleTarget) -> Result<&'r Rule, ChooseError> {
+    let covering = || rules.iter().filter(|rule| rule.scope.covers(target));
     let best = covering()
         .max_by_key(|rule| rule.scope.specificity())
-        .ok_or_else(|| ChooseError::NoRule(place.clone()))?;
+        .ok_or_else(|| ChooseError::NoRule(target.clone()))?;
     // Covering scopes of equal specificity are equal: the path to a project has one ancestor of
     // each depth.
     match covering().find(|rule| rule.scope == best.scope && rule.runner != best.runner) {
@@ -136,8 +136,8 @@ mod tests {
         Rule { runner: runner.parse().unwrap(), scope: Scope { project, env_type } }
     }
 
-    fn place(project: &str, env_type: &str) -> Place {
-        Place { project: project.parse().unwrap(), env_type: env_type.parse().unwrap() }
+    fn place(project: &str, env_type: &str) -> RuleTarget {
+        RuleTarget { project: project.parse().unwrap(), env_type: env_type.parse().unwrap() }
     }
 
     #[test]
@@ -177,16 +177,17 @@ mod tests {
     }
 
     /// The reference model: tries scopes from the longest path to the shortest, with the type before without.
-    fn reference(rules: &[Rule], place: &Place) -> Result<Option<RunnerId>, ()> {
-        let mut path = Some(place.project.as_str());
+    fn reference(rules: &[Rule], target: &RuleTarget) -> Result<Option<RunnerId>, ()> {
+        let mut path = Some(target.project.as_str());
         let mut scopes = Vec::new();
         while let Some(text) = path {
             let project = Some(text.parse().unwrap());
-            scopes.push(Scope { project: project.clone(), env_type: Some(place.env_type.clone()) });
+            scopes
+                .push(Scope { project: project.clone(), env_type: Some(target.env_type.clone()) });
             scopes.push(Scope { project, env_type: None });
             path = text.rsplit_once('/').map(|(parent, _)| parent);
         }
-        scopes.push(Scope { project: None, env_type: Some(place.env_type.clone()) });
+        scopes.push(Scope { project: None, env_type: Some(target.env_type.clone()) });
         scopes.push(Scope::default());
         for scope in scopes {
             let mut found = rules.iter().filter(|rule| rule.scope == scope).map(|r| &r.runner);

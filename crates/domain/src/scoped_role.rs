@@ -100,7 +100,7 @@ impl ScopedRole {
             Target::Project(id) => {
                 self.env_type.is_none()
                     && self.env.is_none()
-                    && self.project.as_ref().is_some_and(|own| own.holds(id))
+                    && self.project.as_ref().is_some_and(|own| own.contains(id))
             }
             // A role for an environment's name may not create it, because its creator chooses the type, and
             // the type decides on the runner.
@@ -120,7 +120,7 @@ impl ScopedRole {
     pub fn reaches(&self, project: &ProjectId) -> bool {
         match (&self.project, &self.env) {
             (None, _) => true,
-            (Some(own), None) => own.holds(project),
+            (Some(own), None) => own.contains(project),
             (Some(own), Some(_)) => own == project,
         }
     }
@@ -133,7 +133,7 @@ impl ScopedRole {
     pub fn includes(&self, other: &Self) -> bool {
         let same_project = match (&self.project, &other.project) {
             (None, _) => true,
-            (Some(own), Some(theirs)) => own.holds(theirs),
+            (Some(own), Some(theirs)) => own.contains(theirs),
             (Some(_), None) => false,
         };
         self.role >= other.role
@@ -176,7 +176,7 @@ pub fn check_together(faults: &mut FieldErrors, role: Role, scoped: &[ScopedRole
 }
 
 /// The scopes that both may read; `None` means everything.
-pub fn both(
+pub fn intersection(
     one: Option<Vec<ScopedRole>>,
     other: Option<Vec<ScopedRole>>,
 ) -> Option<Vec<ScopedRole>> {

@@ -135,15 +135,15 @@ fn two_readers_share_what_the_narrower_one_reads() {
     let shop = viewer().in_project(id("shop"));
     let api = viewer().in_project(id("shop/api"));
     let bank = viewer().in_project(id("bank"));
-    assert_eq!(both(None, None), None, "everything");
+    assert_eq!(intersection(None, None), None, "everything");
     for (one, other, shared) in [
         (None, Some(vec![shop.clone()]), vec![shop.clone()]),
         (Some(vec![shop.clone()]), Some(vec![api.clone(), bank.clone()]), vec![api]),
         (Some(vec![shop.clone(), bank]), Some(vec![shop.clone()]), vec![shop.clone()]),
         (Some(vec![]), Some(vec![shop]), vec![]),
     ] {
-        assert_eq!(both(one.clone(), other.clone()), Some(shared.clone()));
-        assert_eq!(both(other, one), Some(shared));
+        assert_eq!(intersection(one.clone(), other.clone()), Some(shared.clone()));
+        assert_eq!(intersection(other, one), Some(shared));
     }
 }
 

@@ -94,7 +94,7 @@ pub struct Grant {
 
 impl Grant {
     /// Whether `now` is the service account in the state for which the token was issued.
-    pub fn stands(&self, now: Option<&ServiceAccount>) -> bool {
+    pub fn is_current(&self, now: Option<&ServiceAccount>) -> bool {
         now.is_some_and(|now| now.uuid == self.uuid && now.version == self.version)
     }
 }

@@ -65,7 +65,7 @@ impl fmt::Display for LimitScope {
 
 /// A slot of a limit, held by an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Place {
+pub struct ConcurrencySlot {
     /// The scope of the limit.
     pub scope: LimitScope,
     /// The slot's number.

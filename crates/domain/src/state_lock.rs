@@ -9,7 +9,7 @@
 //! attempt nor silence is a proof.
 
 use crate::attempt::{Attempt, Outcome, Salvage};
-pub use crate::blocking_lock::{BlockingLock, Holder};
+pub use crate::blocking_lock::{BlockingLock, LockOwner};
 use crate::deadline::ended_without_proof;
 use crate::deployment::Deployment;
 use crate::ids::DeploymentId;
@@ -34,7 +34,7 @@ pub struct StateLock {
     pub operation: String,
     /// A live process that may own the lock and belongs to no job. Set if the runner that found the lock is
     /// on the owner's host and sees such a process.
-    pub neighbour: Option<u32>,
+    pub host_process: Option<u32>,
 }
 
 impl StateLock {
@@ -46,20 +46,20 @@ impl StateLock {
 
 /// The decision about a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LockDecision {
     /// Break it: its owner is proved dead.
     Break(Proof),
     /// Wait: an attempt of Canyon may own it, and its job is not proved dead yet, or Canyon must still read what it left.
-    Wait(Holder),
+    Wait(LockOwner),
     /// Keep it: Canyon may not break it.
-    Keep(Reason),
+    Keep(KeepReason),
 }
 
 /// The proof that the owner of a lock is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// The attempt that left the lock.
-    pub holder: Holder,
+    pub holder: LockOwner,
     /// When its job was proved gone.
     pub gone_at: Timestamp,
 }
@@ -72,26 +72,26 @@ impl fmt::Display for Proof {
 
 /// Why Canyon may not break a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum KeepReason {
     /// The lock does not name its owner's host.
     NoHost,
     /// No earlier attempt in the environment ran on that host at that time: the owner is unknown.
-    Stranger,
+    UnknownOwner,
     /// A live process of that host that belongs to no job may own it.
-    Neighbour(u32),
+    HostProcess(u32),
     /// The owner could not write its state, and Canyon has read that after the asker had compared the state: it must
     /// compare again.
     Unwritten(DeploymentId),
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for KeepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoHost => f.write_str("the lock does not say on which host its holder runs"),
-            Self::Stranger => {
+            Self::UnknownOwner => {
                 f.write_str("no earlier attempt in this environment ran on that host at that time")
             }
-            Self::Neighbour(pid) => write!(f, "process {pid} of that host may hold it"),
+            Self::HostProcess(pid) => write!(f, "process {pid} of that host may hold it"),
             Self::Unwritten(deployment) => write!(
                 f,
                 "its holder is dead, and the deployment {deployment} could not write its state. Do not free the lock by \
@@ -105,10 +105,15 @@ impl fmt::Display for Reason {
 /// environment; deployments of other environments among them are ignored.
 ///
 /// If several attempts may have made the lock, all of them must be proved dead.
-pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deployment]) -> Verdict {
-    let Some(owner) = lock.owner() else { return Verdict::Keep(Reason::NoHost) };
-    if let Some(neighbour) = lock.neighbour {
-        return Verdict::Keep(Reason::Neighbour(neighbour));
+pub fn decide(
+    lock: &StateLock,
+    asker: &Deployment,
+    number: u32,
+    others: &[Deployment],
+) -> LockDecision {
+    let Some(owner) = lock.owner() else { return LockDecision::Keep(KeepReason::NoHost) };
+    if let Some(neighbour) = lock.host_process {
+        return LockDecision::Keep(KeepReason::HostProcess(neighbour));
     }
     let earlier = asker.attempts.iter().filter(|attempt| attempt.number < number);
     let earlier = earlier.map(|attempt| (asker.id, attempt));
@@ -123,17 +128,17 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
         .collect();
     // The most likely owner comes first: the decision names it.
     suspects.sort_by_key(|(distance, ..)| *distance);
-    let holder = |(_, deployment, attempt): &(Duration, DeploymentId, &Attempt)| Holder {
+    let holder = |(_, deployment, attempt): &(Duration, DeploymentId, &Attempt)| LockOwner {
         deployment: *deployment,
         attempt: attempt.number,
     };
     let gone_at = |attempt: &Attempt| attempt.job_gone_at.filter(|_| attempt.ended.is_some());
     if let Some(alive) = suspects.iter().find(|(.., attempt)| gone_at(attempt).is_none()) {
-        return Verdict::Wait(holder(alive));
+        return LockDecision::Wait(holder(alive));
     }
     let unread = suspects.iter().find(|(.., attempt)| attempt.salvage == Salvage::Pending);
     if let Some(unread) = unread.filter(|_| !asker.accept_state) {
-        return Verdict::Wait(holder(unread));
+        return LockDecision::Wait(holder(unread));
     }
     // The asker has compared the state since its claim.
     let own = asker.attempts.iter().find(|attempt| attempt.number == number);
@@ -144,12 +149,12 @@ pub fn judge(lock: &StateLock, asker: &Deployment, number: u32, others: &[Deploy
         attempt.unwritten.is_some() && compared_at <= gone_at(attempt).max(known_at)
     });
     if let Some((_, deployment, _)) = unwritten {
-        return Verdict::Keep(Reason::Unwritten(*deployment));
+        return LockDecision::Keep(KeepReason::Unwritten(*deployment));
     }
     let proof = suspects
         .first()
         .and_then(|dead| Some(Proof { holder: holder(dead), gone_at: gone_at(dead.2)? }));
-    proof.map_or(Verdict::Keep(Reason::Stranger), Verdict::Break)
+    proof.map_or(LockDecision::Keep(KeepReason::UnknownOwner), LockDecision::Break)
 }
 
 /// Whether the attempt may have made a lock of this user and host, at this time. On a machine where jobs are processes,
@@ -186,24 +191,35 @@ fn distance(attempt: &Attempt, created: Timestamp) -> Duration {
     created.duration_since(nearest).unsigned_abs()
 }
 
-/// Records a decision on the open attempt of `asker`; for [`Verdict::Wait`], makes the launcher check the
+/// Records a decision on the open attempt of `asker`; for [`LockDecision::Wait`], makes the launcher check the
 /// owner's job now. Returns whether the deployment must be written.
-pub fn judged(asker: &mut Deployment, lock: &StateLock, verdict: &Verdict, now: Timestamp) -> bool {
+pub fn record_decision(
+    asker: &mut Deployment,
+    lock: &StateLock,
+    decision: &LockDecision,
+    now: Timestamp,
+) -> bool {
     let Some(attempt) = asker.attempts.last_mut().filter(|attempt| attempt.ended.is_none()) else {
         return false;
     };
     let id = lock.id.clone();
     let before = attempt.lock.take();
-    let said = before.as_ref().filter(|met| met.id == id).and_then(|met| met.said.clone());
-    attempt.lock = match verdict {
-        Verdict::Break(_) => Some(BlockingLock { id, waits_for: None, said: None, broken: true }),
-        Verdict::Wait(holder) => {
-            Some(BlockingLock { id, waits_for: Some(*holder), said, broken: false })
+    let said =
+        before.as_ref().filter(|met| met.id == id).and_then(|met| met.platform_report.clone());
+    attempt.lock = match decision {
+        LockDecision::Break(_) => {
+            Some(BlockingLock { id, waits_for: None, platform_report: None, broken: true })
         }
-        Verdict::Keep(_) => None,
+        LockDecision::Wait(holder) => Some(BlockingLock {
+            id,
+            waits_for: Some(*holder),
+            platform_report: said,
+            broken: false,
+        }),
+        LockDecision::Keep(_) => None,
     };
-    if let Verdict::Wait(holder) = verdict {
-        asker.message = waiting(*holder);
+    if let LockDecision::Wait(holder) = decision {
+        asker.message = waiting_message(*holder);
         asker.due_at = Some(now);
         return true;
     }
@@ -215,25 +231,25 @@ pub fn judged(asker: &mut Deployment, lock: &StateLock, verdict: &Verdict, now: 
 }
 
 /// The status message of a deployment that waits for such a proof.
-pub fn waiting(holder: Holder) -> String {
+pub fn waiting_message(holder: LockOwner) -> String {
     format!("{holder} has left the state locked; waiting for the proof that its job is gone")
 }
 
 /// The attempt whose job the launcher must check for `deployment`, if that is due.
-pub fn awaited(deployment: &Deployment, now: Timestamp) -> Option<Holder> {
+pub fn awaited_job(deployment: &Deployment, now: Timestamp) -> Option<LockOwner> {
     let met = deployment.open_attempt()?.lock.as_ref()?;
     met.waits_for.filter(|_| deployment.due_at.is_some_and(|due| due <= now))
 }
 
-/// The launcher has checked the owner's job: it is proved dead (`said` is `None`), or the platform reported
+/// The launcher has checked the owner's job: it is proved dead (`platform_report` is `None`), or the platform reported
 /// something else. The next check follows when the attempt asks again.
-pub fn looked(deployment: &mut Deployment, said: Option<String>, next_look: Timestamp) {
+pub fn record_check(deployment: &mut Deployment, said: Option<String>, next_look: Timestamp) {
     let attempt = deployment.attempts.last_mut().filter(|attempt| attempt.ended.is_none());
     let Some(met) = attempt.and_then(|attempt| attempt.lock.as_mut()) else { return };
     if said.is_none() {
         met.waits_for = None;
     }
-    met.said = said;
+    met.platform_report = said;
     deployment.due_at = Some(next_look);
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::attempt::{Limits, Outcome, SecretHash, Stop, StopReason};
 use crate::claimant::Claimant;
-use crate::deployment::{Kept, Mode, Status};
+use crate::deployment::{Mode, Status, StoredResults};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EnvUuid, PrincipalId};
 use crate::lifecycle;
@@ -45,7 +45,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
         counts: None,
         state: None,
         refused_deletions: None,
-        kept: Kept::default(),
+        kept: StoredResults::default(),
         completed_at: None,
         version: 1,
     }
@@ -83,20 +83,20 @@ fn asker() -> Deployment {
 fn lock(who: &str, created: i64) -> StateLock {
     let operation = "OperationTypeApply".to_owned();
     let (id, who) = ("1-2-3".to_owned(), who.to_owned());
-    StateLock { id, who, created: at(created), operation, neighbour: None }
+    StateLock { id, who, created: at(created), operation, host_process: None }
 }
 
-const HOLDER: Holder = Holder { deployment: DeploymentId(Uuid::from_u128(1)), attempt: 1 };
+const HOLDER: LockOwner = LockOwner { deployment: DeploymentId(Uuid::from_u128(1)), attempt: 1 };
 
 #[test]
 fn the_end_of_an_attempt_is_no_proof_and_the_report_of_the_platform_is() {
     let mut dead = ended();
     let lock = lock("@pod-1", 150);
-    assert_eq!(judge(&lock, &asker(), 1, &[dead.clone()]), Verdict::Wait(HOLDER));
+    assert_eq!(decide(&lock, &asker(), 1, &[dead.clone()]), LockDecision::Wait(HOLDER));
     assert!(lifecycle::job_gone(&mut dead, 1, at(230)));
     assert!(!lifecycle::job_gone(&mut dead, 1, at(240)), "the first proof stays");
     let proof = Proof { holder: HOLDER, gone_at: at(230) };
-    assert_eq!(judge(&lock, &asker(), 1, &[dead]), Verdict::Break(proof));
+    assert_eq!(decide(&lock, &asker(), 1, &[dead]), LockDecision::Break(proof));
     let mut runs = asker();
     assert!(!lifecycle::job_gone(&mut runs, 1, at(1_001)), "a running job cannot be gone");
 }
@@ -105,30 +105,33 @@ fn the_end_of_an_attempt_is_no_proof_and_the_report_of_the_platform_is() {
 fn only_a_lock_of_the_host_and_the_time_of_a_dead_attempt_is_its_own() {
     let mut dead = ended();
     lifecycle::job_gone(&mut dead, 1, at(230));
-    let decision = |who: &str, created| judge(&lock(who, created), &asker(), 1, &[dead.clone()]);
-    assert!(matches!(decision("root@pod-1", 100 - SKEW), Verdict::Break(_)));
-    assert!(matches!(decision("a@b@pod-1", 200 + SKEW), Verdict::Break(_)));
-    assert_eq!(decision("root@pod-1", 99 - SKEW), Verdict::Keep(Reason::Stranger));
-    assert_eq!(decision("root@pod-1", 201 + SKEW), Verdict::Keep(Reason::Stranger));
+    let decision = |who: &str, created| decide(&lock(who, created), &asker(), 1, &[dead.clone()]);
+    assert!(matches!(decision("root@pod-1", 100 - SKEW), LockDecision::Break(_)));
+    assert!(matches!(decision("a@b@pod-1", 200 + SKEW), LockDecision::Break(_)));
+    assert_eq!(decision("root@pod-1", 99 - SKEW), LockDecision::Keep(KeepReason::UnknownOwner));
+    assert_eq!(decision("root@pod-1", 201 + SKEW), LockDecision::Keep(KeepReason::UnknownOwner));
     for who in ["root@pod-11", "root@pod", "pod-1@laptop", "root@POD-1"] {
-        assert_eq!(decision(who, 150), Verdict::Keep(Reason::Stranger), "{who}");
+        assert_eq!(decision(who, 150), LockDecision::Keep(KeepReason::UnknownOwner), "{who}");
     }
     for who in ["", "root", "root@"] {
-        assert_eq!(decision(who, 150), Verdict::Keep(Reason::NoHost), "{who}");
+        assert_eq!(decision(who, 150), LockDecision::Keep(KeepReason::NoHost), "{who}");
     }
     // The same in another environment, which has another state.
     let mut elsewhere = asker();
     elsewhere.env_uuid = EnvUuid(Uuid::from_u128(2));
-    let verdict = judge(&lock("root@pod-1", 150), &elsewhere, 1, &[dead]);
-    assert_eq!(verdict, Verdict::Keep(Reason::Stranger));
+    let verdict = decide(&lock("root@pod-1", 150), &elsewhere, 1, &[dead]);
+    assert_eq!(verdict, LockDecision::Keep(KeepReason::UnknownOwner));
 }
 
 #[test]
 fn a_live_process_on_the_host_of_a_dead_attempt_keeps_the_lock() {
     let mut dead = ended();
     lifecycle::job_gone(&mut dead, 1, at(230));
-    let lock = StateLock { neighbour: Some(77), ..lock("root@pod-1", 150) };
-    assert_eq!(judge(&lock, &asker(), 1, &[dead]), Verdict::Keep(Reason::Neighbour(77)));
+    let lock = StateLock { host_process: Some(77), ..lock("root@pod-1", 150) };
+    assert_eq!(
+        decide(&lock, &asker(), 1, &[dead]),
+        LockDecision::Keep(KeepReason::HostProcess(77))
+    );
 }
 
 #[test]
@@ -138,20 +141,20 @@ fn all_attempts_that_may_have_made_a_lock_must_be_dead() {
     let mut other = queued(3, 1);
     run(&mut other, "pod-1", 160);
     let lock = lock("@pod-1", 150);
-    let holder = Holder { deployment: other.id, attempt: 1 };
-    let decision = |other: &Deployment| judge(&lock, &asker(), 1, &[dead.clone(), other.clone()]);
-    assert_eq!(decision(&other), Verdict::Wait(holder), "it still runs");
+    let holder = LockOwner { deployment: other.id, attempt: 1 };
+    let decision = |other: &Deployment| decide(&lock, &asker(), 1, &[dead.clone(), other.clone()]);
+    assert_eq!(decision(&other), LockDecision::Wait(holder), "it still runs");
     lifecycle::end(&mut other, 1, lost(), at(300)).unwrap();
-    assert_eq!(decision(&other), Verdict::Wait(holder));
+    assert_eq!(decision(&other), LockDecision::Wait(holder));
     lifecycle::job_gone(&mut other, 1, at(310));
     let likeliest = Proof { holder: HOLDER, gone_at: at(230) };
-    assert_eq!(decision(&other), Verdict::Break(likeliest));
+    assert_eq!(decision(&other), LockDecision::Break(likeliest));
     // An attempt that succeeded has freed its locks, and does not count.
     let mut good = queued(3, 1);
     run(&mut good, "pod-1", 100);
     lifecycle::end(&mut good, 1, Outcome::Succeeded, at(200)).unwrap();
-    assert_eq!(decision(&good), Verdict::Break(likeliest));
-    assert_eq!(judge(&lock, &asker(), 1, &[good]), Verdict::Keep(Reason::Stranger));
+    assert_eq!(decision(&good), LockDecision::Break(likeliest));
+    assert_eq!(decide(&lock, &asker(), 1, &[good]), LockDecision::Keep(KeepReason::UnknownOwner));
 }
 
 #[test]
@@ -161,30 +164,34 @@ fn an_earlier_attempt_of_the_same_deployment_counts_and_the_asker_does_not() {
     lifecycle::end(&mut asker, 1, lost(), at(200)).unwrap();
     lifecycle::job_gone(&mut asker, 1, at(200));
     run(&mut asker, "pod-2", 210);
-    let holder = Holder { deployment: asker.id, attempt: 1 };
+    let holder = LockOwner { deployment: asker.id, attempt: 1 };
     let proof = Proof { holder, gone_at: at(200) };
-    assert_eq!(judge(&lock("@pod-1", 150), &asker, 2, &[]), Verdict::Break(proof));
-    let own = judge(&lock("@pod-2", 250), &asker, 2, &[asker.clone()]);
-    assert_eq!(own, Verdict::Keep(Reason::Stranger));
+    assert_eq!(decide(&lock("@pod-1", 150), &asker, 2, &[]), LockDecision::Break(proof));
+    let own = decide(&lock("@pod-2", 250), &asker, 2, &[asker.clone()]);
+    assert_eq!(own, LockDecision::Keep(KeepReason::UnknownOwner));
 }
 
 #[test]
 fn a_wait_is_shown_and_triggers_a_check_by_the_launcher_and_ends_with_the_proof() {
     let (lock, mut asker) = (lock("@pod-1", 150), asker());
-    let wait = Verdict::Wait(HOLDER);
-    assert!(judged(&mut asker, &lock, &wait, at(1_005)));
+    let wait = LockDecision::Wait(HOLDER);
+    assert!(record_decision(&mut asker, &lock, &wait, at(1_005)));
     assert!(asker.message.contains("attempt 1 of deployment"), "{}", asker.message);
-    assert_eq!(awaited(&asker, at(1_005)), Some(HOLDER));
-    looked(&mut asker, Some("its job still lives".to_owned()), at(1_020));
-    assert_eq!(awaited(&asker, at(1_006)), None, "not before it asks again");
-    assert!(judged(&mut asker, &lock, &wait, at(1_010)));
-    let reported = |asker: &Deployment| asker.open_attempt().unwrap().lock.clone().unwrap().said;
+    assert_eq!(awaited_job(&asker, at(1_005)), Some(HOLDER));
+    record_check(&mut asker, Some("its job still lives".to_owned()), at(1_020));
+    assert_eq!(awaited_job(&asker, at(1_006)), None, "not before it asks again");
+    assert!(record_decision(&mut asker, &lock, &wait, at(1_010)));
+    let reported =
+        |asker: &Deployment| asker.open_attempt().unwrap().lock.clone().unwrap().platform_report;
     assert_eq!(reported(&asker).as_deref(), Some("its job still lives"));
-    looked(&mut asker, None, at(1_025));
-    assert_eq!(awaited(&asker, at(1_030)), None);
-    let verdict = Verdict::Break(Proof { holder: HOLDER, gone_at: at(1_010) });
-    assert!(judged(&mut asker, &lock, &verdict, at(1_011)));
-    assert!(!judged(&mut asker, &lock, &verdict, at(1_012)), "the same again changes nothing");
+    record_check(&mut asker, None, at(1_025));
+    assert_eq!(awaited_job(&asker, at(1_030)), None);
+    let verdict = LockDecision::Break(Proof { holder: HOLDER, gone_at: at(1_010) });
+    assert!(record_decision(&mut asker, &lock, &verdict, at(1_011)));
+    assert!(
+        !record_decision(&mut asker, &lock, &verdict, at(1_012)),
+        "the same again changes nothing"
+    );
     assert_eq!(asker.message, "");
 }
 
@@ -230,7 +237,7 @@ proptest! {
         let host = ["pod-1", "pod-2", "pod-3", "laptop"][host];
         let lock = lock(&format!("root@{host}"), created);
         let others = [others.0, others.1, others.2];
-        let verdict = judge(&lock, &mine, number, &others);
+        let verdict = decide(&lock, &mine, number, &others);
 
         // An independent computation: each attempt of this environment except the asker's own, and whether
         // the lock is of its host and within its lifetime, which continues while it has not ended.
@@ -249,15 +256,15 @@ proptest! {
             }
         }
         match verdict {
-            Verdict::Break(proof) => {
+            LockDecision::Break(proof) => {
                 prop_assert!(!suspects.is_empty() && suspects.iter().all(|dead| *dead));
                 let of = others.iter().chain([&mine]).find(|other| other.id == proof.holder.deployment);
                 let attempt = &of.unwrap().attempts[proof.holder.attempt as usize - 1];
                 prop_assert_eq!(attempt.job_gone_at, Some(proof.gone_at));
                 prop_assert!(attempt.ended.is_some());
             }
-            Verdict::Wait(_) => prop_assert!(suspects.iter().any(|dead| !dead)),
-            Verdict::Keep(_) => prop_assert!(suspects.is_empty()),
+            LockDecision::Wait(_) => prop_assert!(suspects.iter().any(|dead| !dead)),
+            LockDecision::Keep(_) => prop_assert!(suspects.is_empty()),
         }
     }
 }
@@ -270,13 +277,17 @@ fn an_attempt_that_ended_without_proof_may_make_locks_until_its_job_is_gone() {
     unproved.attempts[0].stop = Some(stop);
     lifecycle::end(&mut unproved, number, lost(), at(250)).unwrap();
     let late = lock("root@pod-1", 900);
-    let decision = |of: &Deployment| judge(&late, &asker(), 1, std::slice::from_ref(of));
-    assert_eq!(decision(&unproved), Verdict::Wait(HOLDER));
+    let decision = |of: &Deployment| decide(&late, &asker(), 1, std::slice::from_ref(of));
+    assert_eq!(decision(&unproved), LockDecision::Wait(HOLDER));
     lifecycle::job_gone(&mut unproved, 1, at(890));
     let proof = Proof { holder: HOLDER, gone_at: at(890) };
-    assert_eq!(decision(&unproved), Verdict::Break(proof));
+    assert_eq!(decision(&unproved), LockDecision::Break(proof));
     unproved.attempts[0].job_gone_at = Some(at(700));
-    assert_eq!(decision(&unproved), Verdict::Keep(Reason::Stranger), "it was gone before");
+    assert_eq!(
+        decision(&unproved),
+        LockDecision::Keep(KeepReason::UnknownOwner),
+        "it was gone before"
+    );
 }
 
 #[test]
@@ -284,11 +295,11 @@ fn a_lock_is_kept_if_its_owner_proves_to_have_left_an_unwritten_state_after_the_
     let (mut dead, lock) = (ended(), lock("root@pod-1", 150));
     dead.could_not_write_state(1, None);
     for (gone_at, verdict) in [
-        (1_100, Verdict::Keep(Reason::Unwritten(dead.id))),
-        (230, Verdict::Break(Proof { holder: HOLDER, gone_at: at(230) })),
+        (1_100, LockDecision::Keep(KeepReason::Unwritten(dead.id))),
+        (230, LockDecision::Break(Proof { holder: HOLDER, gone_at: at(230) })),
     ] {
         dead.attempts[0].job_gone_at = Some(at(gone_at));
-        assert_eq!(judge(&lock, &asker(), 1, &[dead.clone()]), verdict);
+        assert_eq!(decide(&lock, &asker(), 1, &[dead.clone()]), verdict);
     }
 }
 
@@ -298,24 +309,24 @@ fn a_lock_whose_dead_owners_remains_are_unread_is_waited_for_unless_the_state_is
     lifecycle::job_gone(&mut dead, 1, at(230));
     dead.set_salvage(1, Salvage::Pending, at(230));
     let decision =
-        |asker: &Deployment, dead: &Deployment| judge(&lock, asker, 1, std::slice::from_ref(dead));
+        |asker: &Deployment, dead: &Deployment| decide(&lock, asker, 1, std::slice::from_ref(dead));
     let mut asker = asker();
-    assert_eq!(decision(&asker, &dead), Verdict::Wait(HOLDER));
+    assert_eq!(decision(&asker, &dead), LockDecision::Wait(HOLDER));
     asker.accept_state = true;
-    assert!(matches!(decision(&asker, &dead), Verdict::Break(_)));
+    assert!(matches!(decision(&asker, &dead), LockDecision::Break(_)));
     asker.accept_state = false;
     dead.set_salvage(1, Salvage::Impossible, at(1_100));
-    assert!(matches!(decision(&asker, &dead), Verdict::Break(_)));
+    assert!(matches!(decision(&asker, &dead), LockDecision::Break(_)));
     // It was read after the asker had compared the state, or a moment before: the asker's claim may have read the
     // environment before it knew.
     dead.could_not_write_state(1, None);
-    assert_eq!(decision(&asker, &dead), Verdict::Keep(Reason::Unwritten(dead.id)));
+    assert_eq!(decision(&asker, &dead), LockDecision::Keep(KeepReason::Unwritten(dead.id)));
     let claimed_at = asker.attempts[0].claim.as_ref().unwrap().at;
     for (seconds, is_kept) in [(SKEW - 1, true), (SKEW + 1, false)] {
         let read_at = claimed_at - SignedDuration::from_secs(seconds);
         dead.set_salvaged_at(1, read_at);
         assert_eq!(
-            matches!(decision(&asker, &dead), Verdict::Keep(_)),
+            matches!(decision(&asker, &dead), LockDecision::Keep(_)),
             is_kept,
             "{seconds} s before"
         );
@@ -328,11 +339,11 @@ fn a_lock_of_another_user_of_the_host_is_not_the_dead_jobs() {
     lifecycle::job_gone(&mut dead, 1, at(230));
     for (user, is_broken) in [(None, true), (Some("root"), true), (Some("canyon"), false)] {
         dead.attempts[0].claim.as_mut().unwrap().user = user.map(str::to_owned);
-        let verdict = judge(&lock, &asker(), 1, std::slice::from_ref(&dead));
+        let verdict = decide(&lock, &asker(), 1, std::slice::from_ref(&dead));
         let expected = if is_broken {
-            Verdict::Break(Proof { holder: HOLDER, gone_at: at(230) })
+            LockDecision::Break(Proof { holder: HOLDER, gone_at: at(230) })
         } else {
-            Verdict::Keep(Reason::Stranger)
+            LockDecision::Keep(KeepReason::UnknownOwner)
         };
         assert_eq!(verdict, expected, "{user:?}");
     }

@@ -8,7 +8,7 @@ mod bound_claim;
 mod issuer;
 
 pub use bound_claim::ClaimMatching;
-pub use issuer::{IssuerUrl, UnfitIssuer};
+pub use issuer::{InvalidIssuer, IssuerUrl};
 
 use crate::field_error::FieldErrors;
 use crate::runner::fields::nests_deeper_than;
@@ -57,7 +57,7 @@ pub struct TrustPolicy {
 
 /// A requested policy, before validation.
 #[derive(Clone, Debug, Default)]
-pub struct PolicyOrder {
+pub struct PolicyRequest {
     /// See [`TrustPolicy::issuer`].
     pub issuer: String,
     /// See [`TrustPolicy::audience`].
@@ -94,7 +94,7 @@ impl TrustPolicy {
     ///
     /// All faults, with their paths.
     pub fn new(
-        order: PolicyOrder,
+        order: PolicyRequest,
         is_allowed: impl FnOnce(&IssuerUrl) -> bool,
     ) -> Result<Self, FieldErrors> {
         let mut faults = FieldErrors::default();
@@ -167,7 +167,7 @@ fn is_for(audience: &str, aud: &Value) -> bool {
     }
 }
 
-fn check_audience(faults: &mut FieldErrors, order: &PolicyOrder) {
+fn check_audience(faults: &mut FieldErrors, order: &PolicyRequest) {
     let audience = order.audience.as_str();
     let is_plain = audience.bytes().all(|byte| byte.is_ascii_graphic());
     if audience.is_empty() || audience.len() > bound_claim::MAX_VALUE || !is_plain {
@@ -185,7 +185,7 @@ fn check_audience(faults: &mut FieldErrors, order: &PolicyOrder) {
     }
 }
 
-fn check_claims(faults: &mut FieldErrors, order: &PolicyOrder) {
+fn check_claims(faults: &mut FieldErrors, order: &PolicyRequest) {
     let claims = &order.bound_claims;
     if claims.len() > MAX_BOUND {
         faults.add("bound_claims", "has at most 10 claims");

@@ -4,12 +4,12 @@ use serde_json::json;
 
 const ISSUER: &str = "https://issuer.example.com";
 
-fn order(matching: ClaimMatching, claims: &[(&str, &str)]) -> PolicyOrder {
+fn order(matching: ClaimMatching, claims: &[(&str, &str)]) -> PolicyRequest {
     let mut bound_claims: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in claims {
         bound_claims.entry((*name).to_owned()).or_default().push((*value).to_owned());
     }
-    PolicyOrder {
+    PolicyRequest {
         issuer: ISSUER.to_owned(),
         audience: "canyon-acme".to_owned(),
         bound_claims_type: matching,
@@ -114,11 +114,11 @@ fn a_glob_that_foreign_names_could_match_is_refused_when_it_is_saved() {
 fn a_policy_that_would_trust_unknown_tokens_is_refused_with_the_field() {
     let good = || order(ClaimMatching::String, &[("sub", "system:serviceaccount:canyon:agent")]);
     assert!(TrustPolicy::new(good(), |_| false).is_ok());
-    let issuer = |text: &str| PolicyOrder { issuer: text.to_owned(), ..good() };
-    let audience = |text: &str| PolicyOrder { audience: text.to_owned(), ..good() };
+    let issuer = |text: &str| PolicyRequest { issuer: text.to_owned(), ..good() };
+    let audience = |text: &str| PolicyRequest { audience: text.to_owned(), ..good() };
     let bound = |claims: &[(&str, &str)]| order(ClaimMatching::String, claims);
     let empty =
-        PolicyOrder { bound_claims: BTreeMap::from([("sub".to_owned(), Vec::new())]), ..good() };
+        PolicyRequest { bound_claims: BTreeMap::from([("sub".to_owned(), Vec::new())]), ..good() };
     let cases = [
         (issuer("http://issuer.example.com"), "issuer"),
         (issuer("https://169.254.169.254"), "issuer"),
@@ -147,7 +147,7 @@ fn a_policy_that_would_trust_unknown_tokens_is_refused_with_the_field() {
         (bound(&[("sub", "fine"), ("sub", "")]), "bound_claims.sub[1]"),
         (empty, "bound_claims.sub"),
         (order(ClaimMatching::Glob, &[("repository_id", "12345678/*")]), "bound_claims"),
-        (PolicyOrder { jwks: Some(json!("x".repeat(MAX_KEY_SET))), ..good() }, "jwks"),
+        (PolicyRequest { jwks: Some(json!("x".repeat(MAX_KEY_SET))), ..good() }, "jwks"),
     ];
     for (order, path) in cases {
         let faults = TrustPolicy::new(order.clone(), |_| false).expect_err(path);
@@ -158,13 +158,13 @@ fn a_policy_that_would_trust_unknown_tokens_is_refused_with_the_field() {
 
 #[test]
 fn an_issuer_at_a_private_address_needs_inline_keys_or_the_operators_permission() {
-    let inner = || PolicyOrder {
+    let inner = || PolicyRequest {
         issuer: "https://10.0.0.1:6443".to_owned(),
         ..order(ClaimMatching::String, &[("sub", "system:serviceaccount:canyon:agent")])
     };
     assert!(TrustPolicy::new(inner(), |_| false).is_err());
     assert!(TrustPolicy::new(inner(), |_| true).is_ok());
-    let given = PolicyOrder { jwks: Some(json!({ "keys": [] })), ..inner() };
+    let given = PolicyRequest { jwks: Some(json!({ "keys": [] })), ..inner() };
     assert!(TrustPolicy::new(given, |_| false).is_ok());
 }
 

@@ -1,9 +1,9 @@
 //! What a deployment that has no running job waits for.
 
 use crate::deployment::{Deployment, Status};
+use crate::deployment_queue::DeploymentQueue;
 pub use crate::hold::Hold;
 use crate::ids::DeploymentId;
-use crate::turn::Turns;
 use jiff::Timestamp;
 
 /// The reason of a wait, for programs.
@@ -53,11 +53,11 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// What a deployment waits for; `None` once a runner has reported. `turns` are those of its environment; only a queued
-    /// deployment needs them.
-    pub fn of(deployment: &Deployment, turns: &Turns) -> Option<Self> {
+    /// What a deployment waits for; `None` once a runner has reported. `queue` is that of its environment; only a queued
+    /// deployment needs it.
+    pub fn of(deployment: &Deployment, queue: &DeploymentQueue) -> Option<Self> {
         match deployment.status {
-            Status::Queued => Some(Self::queued(deployment, turns)),
+            Status::Queued => Some(Self::queued(deployment, queue)),
             Status::Launching => Some(Self::launching(deployment)),
             Status::Running
             | Status::Cancelling
@@ -67,14 +67,14 @@ impl Waiting {
         }
     }
 
-    fn queued(deployment: &Deployment, turns: &Turns) -> Self {
-        let blocked_by = turns.blocked_by(deployment.id);
+    fn queued(deployment: &Deployment, queue: &DeploymentQueue) -> Self {
+        let blocked_by = queue.blocked_by(deployment.id);
         let (code, reason) = match blocked_by {
             Some(other) => (
                 WaitingCode::EarlierDeployment,
                 format!("deployment {other} of the same environment comes first"),
             ),
-            None => held_back(deployment),
+            None => deferral(deployment),
         };
         let (since, next_attempt_at) = (deployment.created_at, deployment.due_at);
         Self { code, reason, since, blocked_by, next_attempt_at }
@@ -89,14 +89,14 @@ impl Waiting {
             return Self { code, reason, since, blocked_by: None, next_attempt_at: None };
         }
         let ended = deployment.attempts.last().and_then(|attempt| attempt.ended.as_ref());
-        let (code, reason) = held_back(deployment);
+        let (code, reason) = deferral(deployment);
         let since = ended.map_or(deployment.created_at, |ended| ended.at);
         Self { code, reason, since, blocked_by: None, next_attempt_at: deployment.due_at }
     }
 }
 
 /// Why the launcher has started no attempt yet.
-fn held_back(deployment: &Deployment) -> (WaitingCode, String) {
+fn deferral(deployment: &Deployment) -> (WaitingCode, String) {
     let code = match &deployment.hold {
         Some(Hold::Limit(_)) => WaitingCode::ConcurrencyLimit,
         Some(Hold::Agent) => WaitingCode::Agent,

@@ -2,23 +2,23 @@
 
 use super::*;
 use crate::concurrency::LimitScope;
-use crate::deadline::{held_back, postponed};
-use crate::turn::Turns;
+use crate::deadline::{deferred, postponed};
+use crate::deployment_queue::DeploymentQueue;
 use crate::waiting::{Hold, Waiting, WaitingCode};
 
 fn code_and_reason(of: &Deployment) -> (WaitingCode, String) {
-    let waiting = Waiting::of(of, &Turns::default()).unwrap();
+    let waiting = Waiting::of(of, &DeploymentQueue::default()).unwrap();
     (waiting.code, waiting.reason)
 }
 
 #[test]
 fn a_queued_deployment_waits_for_its_predecessor_before_anything_else() {
     let (first, mut second) = (DeploymentId(Uuid::from_u128(3)), queued());
-    let mut turns = Turns::default();
-    turns.join(first).unwrap();
-    turns.join(second.id).unwrap();
-    held_back(&mut second, Hold::Runner, "it is disabled".to_owned(), at(60));
-    let waiting = Waiting::of(&second, &turns).unwrap();
+    let mut queue = DeploymentQueue::default();
+    queue.join(first).unwrap();
+    queue.join(second.id).unwrap();
+    deferred(&mut second, Hold::Runner, "it is disabled".to_owned(), at(60));
+    let waiting = Waiting::of(&second, &queue).unwrap();
     assert_eq!((waiting.code, waiting.blocked_by), (WaitingCode::EarlierDeployment, Some(first)));
     assert_eq!((waiting.since, waiting.next_attempt_at), (at(0), Some(at(60))));
 }
@@ -32,7 +32,7 @@ fn a_program_learns_why_the_launcher_starts_no_attempt() {
         (Hold::Limit(LimitScope::Organization), WaitingCode::ConcurrencyLimit),
     ] {
         let mut deployment = queued();
-        held_back(&mut deployment, hold, "not now".to_owned(), at(60));
+        deferred(&mut deployment, hold, "not now".to_owned(), at(60));
         assert_eq!(code_and_reason(&deployment), (code, "not now".to_owned()));
         launch(&mut deployment, 1, hash("code"), LIMITS, at(61)).unwrap();
         assert_eq!(deployment.hold, None, "a launched attempt is not held back");
@@ -51,14 +51,18 @@ fn a_launched_job_waits_for_an_agent_until_one_takes_it_and_then_for_itself() {
     assert_eq!(code_and_reason(&deployment), (WaitingCode::Job, "throttled".to_owned()));
     observed(&mut deployment, Observation::Alive, at(10));
     claim(&mut deployment, 1, &hash("code"), "me", hash("token"), (0, 0), at(11)).unwrap();
-    assert_eq!(Waiting::of(&deployment, &Turns::default()), None, "its runner has reported");
+    assert_eq!(
+        Waiting::of(&deployment, &DeploymentQueue::default()),
+        None,
+        "its runner has reported"
+    );
 }
 
 #[test]
 fn between_two_attempts_a_deployment_waits_for_the_launcher_since_the_end_of_the_first() {
     let mut deployment = running();
     end(&mut deployment, 1, failed(FailureClass::Evicted), at(5)).unwrap();
-    let waiting = Waiting::of(&deployment, &Turns::default()).unwrap();
+    let waiting = Waiting::of(&deployment, &DeploymentQueue::default()).unwrap();
     assert_eq!((waiting.code, waiting.since), (WaitingCode::Launcher, at(5)));
     assert_eq!(waiting.next_attempt_at, deployment.due_at);
 }

@@ -6,7 +6,7 @@
 use crate::signer::{Signer, SignerError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use canyon_domain::seam::{Clock, Entropy};
+use canyon_domain::ports::{Clock, Entropy};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use jiff::Timestamp;
@@ -43,7 +43,7 @@ pub enum AssertionError {
 
 /// Contents of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statement {
+pub struct AssertionRequest {
     /// Subject (`sub`).
     pub subject: String,
     /// Audience (`aud`).
@@ -51,12 +51,12 @@ pub struct Statement {
     /// Further claims.
     pub claims: Map<String, Value>,
     /// Lifetime of the token.
-    pub life: Duration,
+    pub lifetime: Duration,
 }
 
-impl Statement {
+impl AssertionRequest {
     fn key(&self) -> String {
-        json!([self.subject, self.audience, self.claims, self.life.as_secs()]).to_string()
+        json!([self.subject, self.audience, self.claims, self.lifetime.as_secs()]).to_string()
     }
 }
 
@@ -91,23 +91,23 @@ impl AssertionCache {
     /// A token with these contents: the cached one if enough of its life is left, or a new one.
     pub(crate) async fn get(
         &self,
-        statement: &Statement,
+        request: &AssertionRequest,
         rest: Duration,
         context: SigningContext<'_>,
     ) -> Result<SecretString, AssertionError> {
-        if let Some(name) = RESERVED.iter().find(|name| statement.claims.contains_key(**name)) {
+        if let Some(name) = RESERVED.iter().find(|name| request.claims.contains_key(**name)) {
             return Err(AssertionError::Reserved((*name).to_owned()));
         }
-        self.pending(statement, rest, &context).await
+        self.pending(request, rest, &context).await
     }
 
     fn pending(
         &self,
-        statement: &Statement,
+        request: &AssertionRequest,
         rest: Duration,
         context: &SigningContext<'_>,
     ) -> PendingToken {
-        let key = statement.key();
+        let key = request.key();
         let now = context.clock.now();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(&key).filter(|found| found.is_usable(now)) {
@@ -119,26 +119,26 @@ impl AssertionCache {
         if known.len() >= MAX_CACHED {
             known.clear();
         }
-        let rest = rest.min(statement.life / 2);
-        let until = now + statement.life.saturating_sub(rest);
-        let pending = sign(claims(statement, context, now), statement, context).boxed().shared();
+        let rest = rest.min(request.lifetime / 2);
+        let until = now + request.lifetime.saturating_sub(rest);
+        let pending = sign(claims(request, context, now), request, context).boxed().shared();
         known.insert(key, CachedToken { until, pending: pending.clone() });
         pending
     }
 }
 
 fn claims(
-    statement: &Statement,
+    request: &AssertionRequest,
     context: &SigningContext<'_>,
     now: Timestamp,
 ) -> Map<String, Value> {
-    let seconds = i64::try_from(statement.life.as_secs()).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(request.lifetime.as_secs()).unwrap_or(i64::MAX);
     let issued = now.as_second();
-    let mut claims = statement.claims.clone();
+    let mut claims = request.claims.clone();
     let own = [
         ("iss", Value::from(context.issuer)),
-        ("sub", Value::from(statement.subject.as_str())),
-        ("aud", Value::from(statement.audience.as_str())),
+        ("sub", Value::from(request.subject.as_str())),
+        ("aud", Value::from(request.audience.as_str())),
         ("iat", Value::from(issued)),
         ("nbf", Value::from(issued)),
         ("exp", Value::from(issued.saturating_add(seconds))),
@@ -151,10 +151,10 @@ fn claims(
 /// Signs `claims` as a JWT (RFC 7519).
 fn sign(
     claims: Map<String, Value>,
-    statement: &Statement,
+    request: &AssertionRequest,
     context: &SigningContext<'_>,
 ) -> impl Future<Output = Result<SecretString, AssertionError>> + Send + 'static {
-    let (signer, subject) = (Arc::clone(context.signer), statement.subject.clone());
+    let (signer, subject) = (Arc::clone(context.signer), request.subject.clone());
     let signing = async move {
         let kid = signer.public_jwk().await?.kid().to_owned();
         let header = json!({ "alg": "RS256", "kid": kid, "typ": "JWT" });

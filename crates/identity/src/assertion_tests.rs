@@ -19,7 +19,7 @@ impl World {
         Self { issuer: Arc::new(issuer), signer, clock }
     }
 
-    async fn token(&self, of: &Statement) -> String {
+    async fn token(&self, of: &AssertionRequest) -> String {
         self.issuer.assertion(of).await.unwrap().expose_secret().to_owned()
     }
 
@@ -28,12 +28,12 @@ impl World {
     }
 }
 
-fn statement(subject: &str, life: u64) -> Statement {
-    Statement {
+fn statement(subject: &str, life: u64) -> AssertionRequest {
+    AssertionRequest {
         subject: subject.to_owned(),
         audience: "sts.amazonaws.com".to_owned(),
         claims: Map::new(),
-        life: Duration::from_secs(life),
+        lifetime: Duration::from_secs(life),
     }
 }
 
@@ -58,8 +58,8 @@ async fn another_subject_audience_claim_or_life_is_another_token() {
     let others = [
         statement("b", 300),
         statement("a", 600),
-        Statement { audience: "other".to_owned(), ..one.clone() },
-        Statement { claims: Map::from_iter([("x".to_owned(), json!(1))]), ..one.clone() },
+        AssertionRequest { audience: "other".to_owned(), ..one.clone() },
+        AssertionRequest { claims: Map::from_iter([("x".to_owned(), json!(1))]), ..one.clone() },
     ];
     let mut seen = std::collections::HashSet::from([world.token(&one).await]);
     for other in &others {
@@ -114,8 +114,11 @@ async fn a_caller_cannot_override_a_claim_of_the_issuer() {
     let world = World::new();
     for name in RESERVED {
         let claims = Map::from_iter([(name.to_owned(), json!("x"))]);
-        let refused =
-            world.issuer.assertion(&Statement { claims, ..statement("a", 300) }).await.unwrap_err();
+        let refused = world
+            .issuer
+            .assertion(&AssertionRequest { claims, ..statement("a", 300) })
+            .await
+            .unwrap_err();
         assert!(matches!(&refused, AssertionError::Reserved(found) if found == name), "{refused}");
     }
     assert_eq!(world.signed(), 0);

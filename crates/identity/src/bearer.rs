@@ -19,7 +19,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
-use canyon_domain::seam::Entropy;
+use canyon_domain::ports::Entropy;
 use secrecy::SecretString;
 use uuid::Uuid;
 

@@ -5,10 +5,10 @@
 //! new key, and remove the old key when its last token has expired.
 
 use crate::assertion::{
-    AssertionCache, AssertionError, MIN_REMAINING_LIFE, SigningContext, Statement,
+    AssertionCache, AssertionError, AssertionRequest, MIN_REMAINING_LIFE, SigningContext,
 };
 use crate::signer::{Signer, SignerError};
-use canyon_domain::seam::{Clock, Entropy};
+use canyon_domain::ports::{Clock, Entropy};
 use futures::future::join_all;
 use jiff::Timestamp;
 use secrecy::SecretString;
@@ -22,7 +22,7 @@ use tokio::sync::Mutex;
 ///
 /// It is a separate issuer with keys of its own: a cloud that trusts it for jobs never accepts a
 /// job as a runner. On AWS the function that the internet reaches may sign for jobs only.
-pub fn of_jobs(url: &str) -> String {
+pub fn jobs_issuer_url(url: &str) -> String {
     format!("{}/jobs", url.trim_end_matches('/'))
 }
 
@@ -130,26 +130,29 @@ impl Issuer {
         Ok(keys)
     }
 
-    /// A token with these contents, signed by the active key. Equal statements get the same token
+    /// A token with these contents, signed by the active key. Equal requests get the same token
     /// until shortly before it expires.
     ///
     /// # Errors
     ///
-    /// [`AssertionError`] if the statement has a reserved claim, or the key does not sign.
-    pub async fn assertion(&self, statement: &Statement) -> Result<SecretString, AssertionError> {
-        self.lasting_assertion(statement, MIN_REMAINING_LIFE).await
+    /// [`AssertionError`] if the request has a reserved claim, or the key does not sign.
+    pub async fn assertion(
+        &self,
+        request: &AssertionRequest,
+    ) -> Result<SecretString, AssertionError> {
+        self.assertion_with_remaining_life(request, MIN_REMAINING_LIFE).await
     }
 
-    /// Like [`Self::assertion`], for a caller that keeps the token for a while: at least `rest` of
+    /// Like [`Self::assertion`], for a caller that keeps the token for a while: at least `min_remaining_life` of
     /// its life is left, or half of its life if that is less.
     ///
     /// # Errors
     ///
     /// Like [`Self::assertion`].
-    pub async fn lasting_assertion(
+    pub async fn assertion_with_remaining_life(
         &self,
-        statement: &Statement,
-        rest: Duration,
+        request: &AssertionRequest,
+        min_remaining_life: Duration,
     ) -> Result<SecretString, AssertionError> {
         let context = SigningContext {
             issuer: &self.url,
@@ -157,7 +160,7 @@ impl Issuer {
             clock: self.clock.as_ref(),
             entropy: self.entropy.as_ref(),
         };
-        self.assertions.get(statement, rest, context).await
+        self.assertions.get(request, min_remaining_life, context).await
     }
 }
 

@@ -14,12 +14,12 @@ fn issuer(active: &Arc<TestSigner>, retired: &[&Arc<TestSigner>], clock: Arc<Tes
     Issuer::new(&format!("{URL}/"), Arc::clone(active) as _, retired, clock, Arc::new(System))
 }
 
-fn statement() -> Statement {
-    Statement {
+fn statement() -> AssertionRequest {
+    AssertionRequest {
         subject: "org:1:runner:2".to_owned(),
         audience: "sts.amazonaws.com".to_owned(),
         claims: Map::from_iter([("runner".to_owned(), json!("my-runner"))]),
-        life: Duration::from_mins(10),
+        lifetime: Duration::from_mins(10),
     }
 }
 

@@ -7,7 +7,7 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use canyon_domain::seam::Entropy;
+use canyon_domain::ports::Entropy;
 use secrecy::SecretString;
 
 /// Length of the key, in bytes.
@@ -92,7 +92,7 @@ impl MasterKey {
         bearer::watch_token(attempt, &tag(&self.watches, attempt, fence))
     }
 
-    /// Seals `text` for the context `place`: it cannot be opened with another, so a secret of one
+    /// Seals `text` for `context`: it cannot be opened with another, so a secret of one
     /// record cannot be copied into another record.
     ///
     /// # Errors
@@ -100,31 +100,31 @@ impl MasterKey {
     /// [`UnsealError`], which does not occur: the cipher accepts every text of this size.
     pub fn seal(
         &self,
-        place: &str,
+        context: &str,
         text: &[u8],
         entropy: &dyn Entropy,
     ) -> Result<String, UnsealError> {
         let mut nonce = [0; NONCE_LEN];
         entropy.fill(&mut nonce);
         let mut sealed = text.to_vec();
-        let aad = Aad::from(place.as_bytes());
+        let aad = Aad::from(context.as_bytes());
         self.seal
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed)
             .map_err(|_| UnsealError)?;
         Ok(STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
     }
 
-    /// Opens a text that was sealed for the context `place`.
+    /// Opens a text that was sealed for `context`.
     ///
     /// # Errors
     ///
     /// [`UnsealError`] if it was changed, moved, or sealed with another key.
-    pub fn open(&self, place: &str, sealed: &str) -> Result<Vec<u8>, UnsealError> {
+    pub fn open(&self, context: &str, sealed: &str) -> Result<Vec<u8>, UnsealError> {
         let bytes = STANDARD_NO_PAD.decode(sealed).map_err(|_| UnsealError)?;
         let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(UnsealError)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| UnsealError)?;
         let mut rest = rest.to_vec();
-        let aad = Aad::from(place.as_bytes());
+        let aad = Aad::from(context.as_bytes());
         let opened = self.seal.open_in_place(nonce, aad, &mut rest).map_err(|_| UnsealError)?;
         Ok(opened.to_vec())
     }

@@ -1,6 +1,6 @@
 //! The clock and the random numbers of the operating system.
 
-use canyon_domain::seam::{Clock, Entropy};
+use canyon_domain::ports::{Clock, Entropy};
 use jiff::Timestamp;
 
 /// The real implementations of [`Clock`] and [`Entropy`].

@@ -4,7 +4,7 @@ use crate::file_signer::FileSigner;
 use crate::jwk::Jwk;
 use crate::signer::{Signer, SignerError};
 use async_trait::async_trait;
-use canyon_domain::seam::Clock;
+use canyon_domain::ports::Clock;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

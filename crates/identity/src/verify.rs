@@ -22,8 +22,8 @@ pub use private_issuers::{PrivateIssuers, PrivateIssuersError};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use canyon_domain::ports::Clock;
 use canyon_domain::principal::SubjectDigest;
-use canyon_domain::seam::Clock;
 use canyon_domain::trust_policy::{IssuerUrl, Mismatch, TrustPolicy};
 use compact::Compact;
 use jiff::Timestamp;
@@ -56,13 +56,13 @@ pub struct Admission {
 pub enum Refusal {
     /// No proof that a trusted issuer signed it. The reason is for the log.
     #[error("{0}")]
-    Unproved(String),
+    NotVerified(String),
     /// A trusted issuer signed it, and it is not valid now.
     #[error("the token {0}")]
-    Untimely(&'static str),
+    OutsideValidity(&'static str),
     /// It is valid, and no policy of its issuer matches: the policy's position, and why.
     #[error("{}", reasons(.0))]
-    Unmatched(Vec<(usize, Mismatch)>),
+    NoMatchingPolicy(Vec<(usize, Mismatch)>),
 }
 
 fn reasons(mismatches: &[(usize, Mismatch)]) -> String {
@@ -73,7 +73,7 @@ fn reasons(mismatches: &[(usize, Mismatch)]) -> String {
 
 impl Refusal {
     fn unproved(reason: &str) -> Self {
-        Self::Unproved(reason.to_owned())
+        Self::NotVerified(reason.to_owned())
     }
 }
 
@@ -118,9 +118,9 @@ impl Verifier {
             }
         }
         if proved.is_empty() {
-            return Err(Refusal::Unproved(last.unwrap_or_default()));
+            return Err(Refusal::NotVerified(last.unwrap_or_default()));
         }
-        check_times(&token.claims, self.clock.now()).map_err(Refusal::Untimely)?;
+        check_times(&token.claims, self.clock.now()).map_err(Refusal::OutsideValidity)?;
         let mut mismatches = Vec::new();
         for (index, policy) in proved {
             match policy.admits(&token.claims) {
@@ -131,7 +131,7 @@ impl Verifier {
                 Err(mismatch) => mismatches.push((index, mismatch)),
             }
         }
-        Err(Refusal::Unmatched(mismatches))
+        Err(Refusal::NoMatchingPolicy(mismatches))
     }
 
     async fn signed(&self, token: &Compact<'_>, policy: &TrustPolicy) -> Result<(), String> {

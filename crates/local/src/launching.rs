@@ -9,8 +9,8 @@ use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
 use canyon_identity::federation::{Endpoints, Federation};
 use canyon_identity::issuer::Issuer;
-use canyon_launcher::pace::TablePace;
 use canyon_launcher::platforms::LocalClusters;
+use canyon_launcher::rate_limiter::TableRateLimiter;
 use canyon_launcher::{LaunchError, Launcher, Sweeper, agents, platforms};
 use canyon_store::deployment_lists::Due;
 use canyon_store::embedded::Embedded;
@@ -56,7 +56,7 @@ pub(crate) struct LaunchSettings {
 fn direct(app: &App, settings: &LaunchSettings) -> HashMap<RunnerType, Arc<dyn Platform>> {
     let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
     let federation = Federation::new(settings.issuer.clone(), endpoints, app.clock.clone());
-    let turns = Arc::new(TablePace { table: app.table.clone(), clock: app.clock.clone() });
+    let turns = Arc::new(TableRateLimiter { table: app.table.clone(), clock: app.clock.clone() });
     // A laptop's cluster often runs on the laptop itself.
     let local = LocalClusters::Allowed;
     platforms::direct(&Arc::new(federation), turns, settings.runner_image.as_deref(), local)
@@ -108,7 +108,7 @@ pub(crate) async fn run(
         organizations: Arc::default(),
         api_url: launch.api_url,
         platforms,
-        last_looks: Arc::default(),
+        last_job_lists: Arc::default(),
         limits: Arc::default(),
         publisher: None,
     });
@@ -120,13 +120,13 @@ pub(crate) async fn run(
         let passed = tokio::select! {
             Some(job) = deaths.recv() => job_gone(&sweeper, &local, org, &job, &mut tasks).await,
             Some(ended) = ends.recv() => {
-                sweeper.ended(ended, &mut tasks);
+                sweeper.clean_up_ended(ended, &mut tasks);
                 Ok(())
             }
             _ = tick.tick() => sweeper.pass(&mut tasks).await.map(drop),
             changed = hints.changed() => match changed {
                 Ok(()) => {
-                    sweeper.hinted();
+                    sweeper.note_write();
                     sweeper.pass(&mut tasks).await.map(drop)
                 }
                 Err(_) => return,

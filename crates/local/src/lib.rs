@@ -11,13 +11,13 @@ mod launching;
 mod listener;
 
 use canyon_functions::App;
-use canyon_functions::app::agent_desk::AgentDesk;
-use canyon_functions::app::authentication::Recent;
-use canyon_functions::app::token_exchange::SignIns;
+use canyon_functions::app::agent_registry::AgentRegistry;
+use canyon_functions::app::authentication::RecentTokens;
+use canyon_functions::app::token_exchange::SignInVerifier;
 use canyon_functions::changes::Changes;
 use canyon_functions::http::{HttpSettings, Issuers};
 use canyon_identity::file_signer::FileSigner;
-use canyon_identity::issuer::{Issuer, of_jobs};
+use canyon_identity::issuer::{Issuer, jobs_issuer_url};
 use canyon_identity::key_file::{self, KeyFileError};
 use canyon_identity::master_key::{InvalidKey, KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
@@ -137,11 +137,11 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     let runner = launching::runner_program().ok_or(LocalError::NoRunner)?;
     let data_dir = absolute(&settings.data_dir)?;
     // A long poll holds a connection. A quarter of the connections stays free for requests that are answered at once.
-    let changes = Changes::new(Duration::from_secs(1)).telling_deployments();
-    let (changes, ends) = changes.with_most_waits(limits.connections / 4 * 3).telling_ends();
+    let changes = Changes::new(Duration::from_secs(1)).with_deployment_events();
+    let (changes, ends) = changes.with_max_waits(limits.connections / 4 * 3).with_published_ends();
     let hints = changes.clone();
     let on_write = Arc::new(move |request: &[u8]| hints.written(request));
-    let embedded = Embedded::open_telling(&data_dir.join("canyon.db"), on_write)?;
+    let embedded = Embedded::open_with_request_hook(&data_dir.join("canyon.db"), on_write)?;
     let table = Table::new(embedded.client(), "canyon");
     table.ensure().await?;
     let listener = TcpListener::bind(settings.listen)
@@ -163,11 +163,11 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         // The owner of the laptop has the admin's token, which is also an operator's token.
         operator: None,
         changes,
-        sign_ins: Arc::new(SignIns::new(private_issuers, Arc::new(System))),
-        authenticated: Recent::default(),
-        agents: AgentDesk::hinted(),
+        sign_in_verifier: Arc::new(SignInVerifier::new(private_issuers, Arc::new(System))),
+        authenticated: RecentTokens::default(),
+        agents: AgentRegistry::with_complete_hints(),
         api_url: settings.advertise_url.unwrap_or_else(|| url.clone()),
-        up_since: canyon_domain::seam::Clock::now(&System),
+        up_since: canyon_domain::ports::Clock::now(&System),
         job_token_life: canyon_functions::app::job_tokens::LIFE,
         serves_local_runners: true,
     };
@@ -223,13 +223,16 @@ fn issuers(url: &str, keys: &Path) -> Issuers {
         let signer = Arc::new(FileSigner::new(&keys.join(key)));
         Arc::new(Issuer::new(url, signer, Vec::new(), Arc::new(System), Arc::new(System)))
     };
-    Issuers { runners: issuer(url, "issuer.pk8"), jobs: issuer(&of_jobs(url), "job-issuer.pk8") }
+    Issuers {
+        runners: issuer(url, "issuer.pk8"),
+        jobs: issuer(&jobs_issuer_url(url), "job-issuer.pk8"),
+    }
 }
 
 fn master_key(path: &Path) -> Result<MasterKey, LocalError> {
     let key = key_file::load_or_create(path, || {
         let mut bytes = vec![0; KEY_LENGTH];
-        canyon_domain::seam::Entropy::fill(&System, &mut bytes);
+        canyon_domain::ports::Entropy::fill(&System, &mut bytes);
         bytes
     })?;
     MasterKey::new(&key).map_err(|source| LocalError::MasterKey { path: path.to_owned(), source })

@@ -140,7 +140,7 @@ impl TokenError {
             Self::Disk(error) => unwritable(&error),
             Self::Canyon(error) => {
                 // If Canyon itself failed, its log has the reason, and another attempt does not help.
-                let helps_to_retry = !error.is_final() && !error.is_failure_of_canyon();
+                let helps_to_retry = !error.is_final() && !error.is_server_error();
                 let class = if helps_to_retry { FailureClass::Lost } else { FailureClass::Config };
                 let causes = Causes(&error);
                 Failure::new(class, format!("the job has no token for `{audience}`: {causes}"))

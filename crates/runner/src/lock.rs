@@ -8,7 +8,7 @@ use crate::host_processes;
 use crate::session::ApiConnection;
 use crate::stop::{Stop, StopRequest};
 use crate::{backoff::Backoff, log::Log, tofu::Tofu};
-use canyon_api::attempt::{JudgeLockAnswer, JudgeLockBody, LockVerdict};
+use canyon_api::attempt::{JudgeLockAnswer, JudgeLockBody, LockDecision};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::EnvUuid;
 use jiff::Timestamp;
@@ -43,7 +43,7 @@ pub fn in_error(error: &Diagnostic) -> Option<JudgeLockBody> {
         who: field("Who").unwrap_or_default(),
         created,
         operation: field("Operation").unwrap_or_default(),
-        neighbour: None,
+        host_process: None,
     })
 }
 
@@ -99,12 +99,12 @@ impl Locks {
         let mut backoff = Backoff::default();
         while !context.stop.is_requested() {
             let neighbour = host_processes::possible_holder(lock, context.environment).await;
-            let asked = JudgeLockBody { neighbour, ..lock.clone() };
+            let asked = JudgeLockBody { host_process: neighbour, ..lock.clone() };
             let (reason, class, limit) = match context.api.judge_lock(&asked).await {
-                Ok(answer) => match answer.verdict {
-                    LockVerdict::Keep => return self.wait(lock, &answer, context, log).await,
-                    LockVerdict::Wait => (answer.reason, FailureClass::Timeout, PROOF_WAIT),
-                    LockVerdict::Break => {
+                Ok(answer) => match answer.decision {
+                    LockDecision::Keep => return self.wait(lock, &answer, context, log).await,
+                    LockDecision::Wait => (answer.reason, FailureClass::Timeout, PROOF_WAIT),
+                    LockDecision::Break => {
                         self.free(lock, &answer.reason, context, log).await;
                         return Ok(());
                     }

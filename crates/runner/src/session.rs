@@ -55,7 +55,7 @@ impl ApiConnection {
 
     /// Whether the error is Canyon's own answer to this attempt's runner.
     pub fn is_answer_of_canyon(&self, error: &ClientError) -> bool {
-        error.of() == Some(&result_of(&self.deployment, self.attempt))
+        error.attempt() == Some(&result_of(&self.deployment, self.attempt))
     }
 
     /// Whether Canyon understands a report or a result with an unwritten state: one of an earlier version refuses it.

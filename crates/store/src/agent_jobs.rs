@@ -138,7 +138,7 @@ impl Table {
         after: Option<&Cursor>,
     ) -> Result<Page<AgentJob>, StoreError> {
         let mut page = self.work_in(org, keys::agent_work(org, runner), after).await?;
-        page.items.retain(|job| job.taken.is_none());
+        page.items.retain(|job| job.holder.is_none());
         Ok(page)
     }
 
@@ -156,7 +156,7 @@ impl Table {
         after: Option<&Cursor>,
     ) -> Result<Page<AgentJob>, StoreError> {
         let mut page = self.work_in(org, keys::agent_work_of(org, agent), after).await?;
-        page.items.retain(|job| job.taken.as_ref().is_some_and(|taken| taken.agent == *agent));
+        page.items.retain(|job| job.holder.as_ref().is_some_and(|taken| taken.agent == *agent));
         Ok(page)
     }
 
@@ -247,9 +247,9 @@ fn item(
     let mut item = to_item(operation, &key, job)?;
     let expires: Timestamp = now + ITEM_LIFETIME;
     item.insert(TTL.to_owned(), number(expires.as_second()));
-    if job.wants_attention() {
+    if job.needs_agent() {
         let order = keys::agent_work_order(job.priority, job.deployment, job.attempt, job.runner);
-        let partition = match &job.taken {
+        let partition = match &job.holder {
             Some(taken) => keys::agent_work_of(org, &taken.agent),
             None => keys::agent_work(org, job.runner),
         };

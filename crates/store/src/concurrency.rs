@@ -1,13 +1,15 @@
 //! Limits on how many attempts run at once, and their slots: one item for each slot that is held.
 
-use crate::deployments::Move;
+use crate::deployments::DeploymentChange;
 use crate::items::{Condition, delete, put, text, to_item};
 use crate::outcome::{Deleted, Saved};
 use crate::page::{Page, PageRequest, Partition};
 use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::concurrency::{ConcurrencyLimit, HeldPlace, Holder, LimitScope, Place};
+use canyon_domain::concurrency::{
+    ConcurrencyLimit, ConcurrencySlot, HeldSlot, LimitScope, SlotHolder,
+};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
 use serde::{Deserialize, Serialize};
@@ -24,17 +26,17 @@ struct SlotItem {
     held_by: String,
 }
 
-fn held_by(holder: Holder) -> String {
+fn held_by(holder: SlotHolder) -> String {
     format!("{}#{}", holder.deployment, holder.attempt)
 }
 
 /// A slot that a new attempt takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taking {
+pub struct SlotClaim {
     /// The slot.
-    pub place: Place,
+    pub slot: ConcurrencySlot,
     /// Its former holder, if that attempt is known to be over.
-    pub instead_of: Option<Holder>,
+    pub former_holder: Option<SlotHolder>,
 }
 
 fn partition_of_limits(org: OrgUuid) -> Partition<'static> {
@@ -47,7 +49,7 @@ fn partition_of_limits(org: OrgUuid) -> Partition<'static> {
 }
 
 /// Condition: the slot is free, or `holder` holds it.
-fn free_or_held_by(holder: Holder) -> Condition {
+fn free_or_held_by(holder: SlotHolder) -> Condition {
     let mut condition = Condition::absent();
     condition.expression.push_str(" OR held_by = :holder");
     condition.values.insert(":holder".to_owned(), text(held_by(holder)));
@@ -144,28 +146,28 @@ impl Table {
     ///
     /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
     /// parse the item.
-    pub async fn held_places(
+    pub async fn held_slots(
         &self,
         org: OrgUuid,
         scope: &LimitScope,
-    ) -> Result<Vec<HeldPlace>, StoreError> {
+    ) -> Result<Vec<HeldSlot>, StoreError> {
         let partition = Partition {
             operation: "list held places",
             pk: keys::slots(org, scope),
             prefix: None,
             descending: false,
         };
-        let place = |item: SlotItem| HeldPlace {
+        let place = |item: SlotItem| HeldSlot {
             number: item.number,
-            holder: Holder { deployment: item.deployment, attempt: item.attempt },
+            holder: SlotHolder { deployment: item.deployment, attempt: item.attempt },
         };
         // Without a maximum: a limit bounds its own slots.
         let held = self.all::<SlotItem>(partition, usize::MAX).await?;
         Ok(held.into_iter().map(place).collect())
     }
 
-    /// Writes a new attempt like [`Table::move_deployment`] and takes its slots in the same
-    /// transaction; on condition that each slot is free or still held by `instead_of`. 2 write
+    /// Writes a new attempt like [`Table::change_deployment`] and takes its slots in the same
+    /// transaction; on condition that each slot is free or still held by `former_holder`. 2 write
     /// units more for each slot.
     ///
     /// # Errors
@@ -175,23 +177,23 @@ impl Table {
     pub async fn launch_deployment(
         &self,
         org: OrgUuid,
-        step: &Move<'_>,
-        places: &[Taking],
+        change: &DeploymentChange<'_>,
+        claims: &[SlotClaim],
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "launch deployment";
-        let deployment = step.deployment;
-        let mut items = self.move_items(org, step, OPERATION)?;
+        let deployment = change.deployment;
+        let mut items = self.move_items(org, change, OPERATION)?;
         let number = deployment.open_attempt().map_or(0, |attempt| attempt.number);
-        let holder = Holder { deployment: deployment.id, attempt: number };
-        for taking in places {
-            let key = keys::slot(org, &taking.place);
+        let holder = SlotHolder { deployment: deployment.id, attempt: number };
+        for taking in claims {
+            let key = keys::slot(org, &taking.slot);
             let item = SlotItem {
-                number: taking.place.number,
+                number: taking.slot.number,
                 deployment: holder.deployment,
                 attempt: holder.attempt,
                 held_by: held_by(holder),
             };
-            let condition = taking.instead_of.map_or_else(Condition::absent, free_or_held_by);
+            let condition = taking.former_holder.map_or_else(Condition::absent, free_or_held_by);
             items.push(put(self, to_item(OPERATION, &key, &item)?, condition));
         }
         let done = self.transact(OPERATION, &deployment.id.to_string(), items).await?;
@@ -207,14 +209,19 @@ impl Table {
     ) -> Vec<TransactWriteItem> {
         let over = deployment.attempts.iter().filter(|attempt| attempt.ended.is_some());
         over.flat_map(|attempt| {
-            let holder = Holder { deployment: deployment.id, attempt: attempt.number };
+            let holder = SlotHolder { deployment: deployment.id, attempt: attempt.number };
             let release = move |place| self.slot_release(org, place, holder);
-            attempt.places.iter().map(release)
+            attempt.slots.iter().map(release)
         })
         .collect()
     }
 
-    fn slot_release(&self, org: OrgUuid, place: &Place, holder: Holder) -> TransactWriteItem {
-        delete(self, &keys::slot(org, place), free_or_held_by(holder))
+    fn slot_release(
+        &self,
+        org: OrgUuid,
+        slot: &ConcurrencySlot,
+        holder: SlotHolder,
+    ) -> TransactWriteItem {
+        delete(self, &keys::slot(org, slot), free_or_held_by(holder))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::conditional::condition_outcome;
 use crate::deployment_item::Wake;
-use crate::deployments::{EnvironmentChange, Move};
+use crate::deployments::{DeploymentChange, EnvironmentChange};
 use crate::items::{key_item, text};
 use crate::outcome::Saved;
 use crate::table::{GSI2, PK, WAKE};
@@ -25,7 +25,7 @@ impl Table {
     /// queue. Keys: the deployment, its environment (read first), the next deployment, audit; on
     /// condition that the deployment has the version before. [`Saved::Lost`] if it has not. 6 write
     /// units without a next deployment and a record. If the table publishes ends, the deployment is
-    /// due until [`Table::end_told`].
+    /// due until [`Table::record_end_published`].
     ///
     /// # Errors
     ///
@@ -60,8 +60,8 @@ impl Table {
                 _ => EnvironmentChange::Keep,
             };
             let (wake, next) = (Wake::Launcher, next.as_ref());
-            let step = Move { deployment, environment: change, next, wake, record };
-            if self.move_deployment(org, &step).await? == Saved::Yes {
+            let step = DeploymentChange { deployment, environment: change, next, wake, record };
+            if self.change_deployment(org, &step).await? == Saved::Yes {
                 return Ok(Saved::Yes);
             }
             let stored = self.deployment(org, deployment.id).await?;
@@ -84,7 +84,7 @@ impl Table {
     ///
     /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
     /// not answer, the write may have happened.
-    pub async fn come_back(
+    pub async fn postpone_end(
         &self,
         org: OrgUuid,
         id: DeploymentId,
@@ -105,7 +105,11 @@ impl Table {
     ///
     /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
     /// not answer, the write may have happened.
-    pub async fn end_told(&self, org: OrgUuid, id: DeploymentId) -> Result<(), StoreError> {
+    pub async fn record_end_published(
+        &self,
+        org: OrgUuid,
+        id: DeploymentId,
+    ) -> Result<(), StoreError> {
         let change = format!("REMOVE due_at, {}, {}, {WAKE}", GSI2.pk, GSI2.sk);
         self.reschedule_end(org, id, &format!("attribute_exists({PK})"), &change, &[]).await
     }

@@ -50,7 +50,7 @@ pub enum Accepted {
 
 /// A step of a deployment that may also change its environment.
 #[derive(Clone, Debug)]
-pub struct Move<'a> {
+pub struct DeploymentChange<'a> {
     /// The deployment after the step; its version is one more than what was read.
     pub deployment: &'a Deployment,
     /// The change of its environment.
@@ -63,7 +63,7 @@ pub struct Move<'a> {
     pub record: Option<&'a AuditRecord>,
 }
 
-/// The change of an environment in a [`Move`].
+/// The change of an environment in a [`DeploymentChange`].
 #[derive(Clone, Copy, Debug)]
 pub enum EnvironmentChange<'a> {
     /// Stores this environment; its version is one more than what was read.
@@ -203,8 +203,8 @@ impl Table {
         const OPERATION: &str = "update deployment";
         if has_slots_to_release(deployment) {
             let environment = EnvironmentChange::Keep;
-            let step = Move { deployment, environment, next: None, wake, record: None };
-            return self.move_deployment(org, &step).await;
+            let step = DeploymentChange { deployment, environment, next: None, wake, record: None };
+            return self.change_deployment(org, &step).await;
         }
         let condition = Condition::version(deployment.version.saturating_sub(1));
         let result = self
@@ -233,14 +233,14 @@ impl Table {
         deployment: &Deployment,
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
-        let step = Move {
+        let step = DeploymentChange {
             deployment,
             environment: EnvironmentChange::Keep,
             next: None,
             wake: Wake::Launcher,
             record: Some(record),
         };
-        self.move_deployment(org, &step).await
+        self.change_deployment(org, &step).await
     }
 
     /// Writes a step that may change the environment too. Keys: the deployment, its environment,
@@ -251,17 +251,17 @@ impl Table {
     ///
     /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
     /// not answer, the write may have happened.
-    pub async fn move_deployment(
+    pub async fn change_deployment(
         &self,
         org: OrgUuid,
-        step: &Move<'_>,
+        change: &DeploymentChange<'_>,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "move deployment";
-        let mut items = self.move_items(org, step, OPERATION)?;
-        let releases = self.slot_releases(org, step.deployment);
+        let mut items = self.move_items(org, change, OPERATION)?;
+        let releases = self.slot_releases(org, change.deployment);
         let own = items.len();
         items.extend(releases);
-        let thing = step.deployment.id.to_string();
+        let thing = change.deployment.id.to_string();
         let done = self.transact(OPERATION, &thing, items.clone()).await?;
         match done {
             Ok(()) => Ok(Saved::Yes),
@@ -279,18 +279,18 @@ impl Table {
     pub(crate) fn move_items(
         &self,
         org: OrgUuid,
-        step: &Move<'_>,
+        change: &DeploymentChange<'_>,
         operation: &'static str,
     ) -> Result<Vec<TransactWriteItem>, StoreError> {
         let mut items = Vec::new();
-        let next = step.next.map(|next| (next, Wake::Launcher));
-        for (deployment, wake) in std::iter::once((step.deployment, step.wake)).chain(next) {
+        let next = change.next.map(|next| (next, Wake::Launcher));
+        for (deployment, wake) in std::iter::once((change.deployment, change.wake)).chain(next) {
             let stored = without_released_slots(deployment);
             let item = deployment_item(org, &stored, wake, operation)?;
             let before = deployment.version.saturating_sub(1);
             items.push(put(self, item, Condition::version(before)));
         }
-        match step.environment {
+        match change.environment {
             EnvironmentChange::Save(environment) => {
                 items.push(self.environment_item(org, environment)?);
             }
@@ -299,7 +299,7 @@ impl Table {
             }
             EnvironmentChange::Keep => {}
         }
-        if let Some(record) = step.record {
+        if let Some(record) = change.record {
             items.push(audit::record(self, org, record)?);
         }
         Ok(items)

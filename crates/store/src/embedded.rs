@@ -45,7 +45,7 @@ impl Embedded {
     /// [`StoreError::InUse`] if another process has the file open; [`StoreError::Open`] if it
     /// cannot be created or read, or is not a database.
     pub fn open(file: &Path, on_write: OnWrite) -> Result<Self, StoreError> {
-        Self::open_telling(file, Arc::new(move |_| on_write()))
+        Self::open_with_request_hook(file, Arc::new(move |_| on_write()))
     }
 
     /// Like [`Self::open`], for a caller that needs the committed requests.
@@ -53,7 +53,7 @@ impl Embedded {
     /// # Errors
     ///
     /// As [`Self::open`].
-    pub fn open_telling(file: &Path, on_write: OnRequest) -> Result<Self, StoreError> {
+    pub fn open_with_request_hook(file: &Path, on_write: OnRequest) -> Result<Self, StoreError> {
         let engine = Arc::new(Engine::open(file, on_write)?);
         let client = sdk::client(connector::Connector::new(Arc::clone(&engine)));
         Ok(Self { engine, client })

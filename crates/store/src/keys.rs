@@ -7,7 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::attempt::SecretHash;
-use canyon_domain::concurrency::{LimitScope, Place};
+use canyon_domain::concurrency::{ConcurrencySlot, LimitScope};
 use canyon_domain::event_source;
 use canyon_domain::ids::{
     AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, EventSourceId, OrgId, OrgUuid, ProjectId,
@@ -61,12 +61,12 @@ pub fn wrapped_key() -> Key {
 
 /// State of a rate limiter that all launchers share. Several organizations may share a cloud
 /// account, so it belongs to no organization.
-pub fn pace(rate: &str) -> Key {
+pub fn rate_limiter(rate: &str) -> Key {
     Key::new(format!("pace#{rate}"), "P")
 }
 
-/// State of a rate limit of [`crate::allowance`].
-pub fn allowance(name: &str) -> Key {
+/// State of a rate limit of [`crate::api_rate_limit`].
+pub fn api_rate_limit(name: &str) -> Key {
     Key::new(format!("allowance#{name}"), "P")
 }
 
@@ -200,8 +200,8 @@ pub fn limits(of: OrgUuid) -> String {
 }
 
 /// A slot of a limit, while an attempt holds it.
-pub fn slot(of: OrgUuid, place: &Place) -> Key {
-    Key::new(slots(of, &place.scope), format!("{:05}", place.number))
+pub fn slot(of: OrgUuid, slot: &ConcurrencySlot) -> Key {
+    Key::new(slots(of, &slot.scope), format!("{:05}", slot.number))
 }
 
 /// Partition of the held slots of a limit.

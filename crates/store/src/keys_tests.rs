@@ -55,7 +55,7 @@ fn two_organizations_share_no_key() {
             audit_month(of, Timestamp::UNIX_EPOCH),
         ]
     };
-    let mut all = HashSet::from([wrapped_key().pk, pace("r").pk, allowance("r").pk]);
+    let mut all = HashSet::from([wrapped_key().pk, rate_limiter("r").pk, api_rate_limit("r").pk]);
     for n in 0..3_u128 {
         for key in keys(OrgUuid(Uuid::from_u128(n))) {
             assert!(all.insert(key.clone()), "{key}");

@@ -6,7 +6,7 @@
 
 pub mod agent_jobs;
 pub mod agents;
-pub mod allowance;
+pub mod api_rate_limit;
 pub mod audit;
 pub mod backoff;
 mod batch;
@@ -32,8 +32,8 @@ mod named;
 pub mod nonces;
 pub mod organizations;
 pub mod outcome;
-pub mod pace;
 pub mod page;
+pub mod rate_limiter;
 mod released_slots;
 pub mod runner_checks;
 pub mod runner_profiles;

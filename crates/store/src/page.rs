@@ -51,7 +51,7 @@ pub struct Cursor {
 /// The cursor is damaged or belongs to another list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the page token is not one of this list; start again without it")]
-pub struct ForeignCursor;
+pub struct InvalidCursor;
 
 impl Cursor {
     /// The position after the item with sort key `position`.
@@ -86,13 +86,13 @@ impl Cursor {
     ///
     /// # Errors
     ///
-    /// [`ForeignCursor`] if it is damaged or belongs to another list.
-    pub fn decode(list: &str, token: &str) -> Result<Self, ForeignCursor> {
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| ForeignCursor)?;
-        let (head, position) = bytes.split_at_checked(8).ok_or(ForeignCursor)?;
-        let position = std::str::from_utf8(position).map_err(|_| ForeignCursor)?;
+    /// [`InvalidCursor`] if it is damaged or belongs to another list.
+    pub fn decode(list: &str, token: &str) -> Result<Self, InvalidCursor> {
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| InvalidCursor)?;
+        let (head, position) = bytes.split_at_checked(8).ok_or(InvalidCursor)?;
+        let position = std::str::from_utf8(position).map_err(|_| InvalidCursor)?;
         let usable = head == tag(list, position) && !position.is_empty() && position.len() <= 300;
-        if usable { Ok(Self::after(position)) } else { Err(ForeignCursor) }
+        if usable { Ok(Self::after(position)) } else { Err(InvalidCursor) }
     }
 }
 
@@ -243,10 +243,10 @@ mod tests {
     fn a_cursor_reads_back_in_its_own_list_only() {
         let token = Cursor::after("my-runner").encode("runners");
         assert_eq!(Cursor::decode("runners", &token).unwrap().position(), "my-runner");
-        assert_eq!(Cursor::decode("projects", &token), Err(ForeignCursor));
-        assert_eq!(Cursor::decode("runners?type=local", &token), Err(ForeignCursor));
+        assert_eq!(Cursor::decode("projects", &token), Err(InvalidCursor));
+        assert_eq!(Cursor::decode("runners?type=local", &token), Err(InvalidCursor));
         for damaged in ["", "AAAA", "%%%", &token[1..], &format!("{token}A")] {
-            assert_eq!(Cursor::decode("runners", damaged), Err(ForeignCursor), "{damaged}");
+            assert_eq!(Cursor::decode("runners", damaged), Err(InvalidCursor), "{damaged}");
         }
     }
 }

@@ -7,7 +7,7 @@ pub(crate) fn without_released_slots(deployment: &Deployment) -> Deployment {
     let mut deployment = deployment.clone();
     for attempt in &mut deployment.attempts {
         if attempt.ended.is_some() {
-            attempt.places.clear();
+            attempt.slots.clear();
         }
     }
     deployment
@@ -15,5 +15,5 @@ pub(crate) fn without_released_slots(deployment: &Deployment) -> Deployment {
 
 /// Whether an ended attempt still holds slots.
 pub(crate) fn has_slots_to_release(deployment: &Deployment) -> bool {
-    deployment.attempts.iter().any(|attempt| attempt.ended.is_some() && !attempt.places.is_empty())
+    deployment.attempts.iter().any(|attempt| attempt.ended.is_some() && !attempt.slots.is_empty())
 }

@@ -64,7 +64,7 @@ impl Table {
     ///
     /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
     /// not answer, the write may have happened.
-    pub async fn ask_for_check(
+    pub async fn request_check(
         &self,
         org: OrgUuid,
         before: Option<&RunnerCheck>,

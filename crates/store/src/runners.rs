@@ -23,7 +23,7 @@ pub struct RunnerRecord {
     pub runner_type: String,
     /// The definition as JSON text, as the caller sent it, without secrets.
     pub definition: String,
-    /// The secrets of the definition, sealed for [`Self::secrets_place`]: JSON, by path.
+    /// The secrets of the definition, sealed for [`Self::sealing_context`]: JSON, by path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_secrets: Option<String>,
     /// Whether an administrator has disabled the runner: nothing new is launched with it. `version`
@@ -44,7 +44,7 @@ pub struct RunnerRecord {
 
 impl RunnerRecord {
     /// The sealing context of the secrets of the runner `id`. They cannot be opened with any other.
-    pub fn secrets_place(org: OrgUuid, id: &RunnerId) -> String {
+    pub fn sealing_context(org: OrgUuid, id: &RunnerId) -> String {
         format!("runner:{org}:{id}")
     }
 }
@@ -116,7 +116,7 @@ impl Table {
 
     /// Writes a changed runner, on condition that it has the version before. Writes only what a
     /// user defines, so that concurrent changes of the use count are kept. Writes `disabled` only
-    /// if it is given, because [`Self::switch_runner`] changes it without a version. 4 write units.
+    /// if it is given, because [`Self::set_runner_disabled`] changes it without a version. 4 write units.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl Table {
     ///
     /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
     /// not answer, the write may have happened.
-    pub async fn switch_runner(
+    pub async fn set_runner_disabled(
         &self,
         org: OrgUuid,
         id: &RunnerId,

@@ -69,9 +69,9 @@ impl Table {
     }
 
     /// The same table, with publication of ends: a deployment that has ended stays due until
-    /// [`Table::end_told`], so that no end remains unpublished.
+    /// [`Table::record_end_published`], so that no end remains unpublished.
     #[must_use]
-    pub fn telling_ends(self) -> Self {
+    pub fn with_published_ends(self) -> Self {
         Self { publishes_ends: true, ..self }
     }
 

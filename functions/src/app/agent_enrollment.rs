@@ -4,8 +4,8 @@
 //! its agents, so a name proves nothing about them: see [`Agent::is_confined_to_labels`].
 
 use super::App;
-use super::agent_desk::ServedRunner;
 use super::agent_proofs::AgentCaller;
+use super::agent_registry::ServedRunner;
 use crate::app::error::AppError;
 use canyon_api::agent::OpenSession;
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Description, TokenScope};
@@ -88,7 +88,7 @@ impl Enrollment {
             return false;
         }
         let is_of_no_runner = self.token.as_ref().is_some_and(|scope| scope.runner.is_none());
-        let by_labels = agent.settled_at.is_some() || is_of_no_runner;
+        let by_labels = agent.settings_fixed_at.is_some() || is_of_no_runner;
         // A token without labels lets its agents choose their own. An agent with more labels than the token also
         // takes other jobs.
         !by_labels || self.token_labels.is_empty() || self.token_labels == agent.labels

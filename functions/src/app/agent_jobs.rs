@@ -1,8 +1,8 @@
 //! Agents take jobs and report on them.
 
 use super::App;
-use super::agent_desk::ServedRunner;
 use super::agent_proofs::AgentCaller;
+use super::agent_registry::ServedRunner;
 use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use canyon_api::agent::{
     JobKey, JobReport, RefusedJob, ReportsTaken, TailAnswer, TailBytes, TakenJob, TakenJobs,
 };
 use canyon_domain::agent::Agent;
-use canyon_domain::agent_job::{AgentJob, Refused, TAIL_LIMIT, Wish};
+use canyon_domain::agent_job::{AgentJob, DesiredState, JobRefusal, MAX_TAIL_BYTES};
 use canyon_domain::attempt::Attempt;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::shortened;
@@ -32,8 +32,8 @@ enum Denied {
     Failed(AppError),
 }
 
-impl From<Refused> for Denied {
-    fn from(refused: Refused) -> Self {
+impl From<JobRefusal> for Denied {
+    fn from(refused: JobRefusal) -> Self {
         Self::Job(refused.to_string())
     }
 }
@@ -82,24 +82,24 @@ impl App {
             return Err(Denied::Job("the agent is disabled; do not start it".to_owned()));
         };
         if !runners.iter().any(|runner| runner.uuid == key.runner) {
-            return Err(Refused::NotOffered.into());
+            return Err(JobRefusal::NotOffered.into());
         }
         for _ in 0..MAX_TRIES {
             let found = self.table.agent_job(caller.org, key.runner, key.deployment, key.attempt);
-            let Some(mut job) = found.await? else { return Err(Refused::Withdrawn.into()) };
+            let Some(mut job) = found.await? else { return Err(JobRefusal::Withdrawn.into()) };
             if !self.is_open(caller.org, key).await? {
-                return Err(Refused::Withdrawn.into());
+                return Err(JobRefusal::Withdrawn.into());
             }
             let (before, now) = (job.clone(), self.now());
-            if job.taken.is_some() {
+            if job.holder.is_some() {
                 // A new agent with the name of a forgotten one may have the same session numbers. It is not the holder.
                 job.check_holder(agent)?;
             } else if !job.is_for(agent) {
                 // The launcher may have made the offer before Canyon recorded the scope of the agent's token.
-                return Err(Refused::NotOffered.into());
+                return Err(JobRefusal::NotOffered.into());
             }
-            job.take(&agent.id, session.number, &session.place, now)?;
-            job.heard();
+            job.take(&agent.id, session.number, &session.platform_id, now)?;
+            job.confirm_holder();
             if job != before {
                 job.version += 1;
                 if self.table.save_agent_job(caller.org, &job, now).await? == Saved::Lost {
@@ -113,7 +113,7 @@ impl App {
                 (name, value.expose_secret().to_owned())
             };
             let environment = environment.into_iter().map(plain).collect();
-            return Ok(TakenJob { job: *key, order: job.order, environment });
+            return Ok(TakenJob { job: *key, spec: job.spec, environment });
         }
         Err(AppError::contended(key.deployment).into())
     }
@@ -168,7 +168,7 @@ impl App {
             let Some(mut job) = found else { return Ok(()) };
             let (before, now) = (job.clone(), self.now());
             job.check_holder(agent)?;
-            job.heard();
+            job.confirm_holder();
             if let Some(seen) = report.observation.clone() {
                 let handle = report.handle.clone();
                 job.report(&agent.id, agent.sessions, bounded(seen), handle, now)?;
@@ -178,15 +178,15 @@ impl App {
                 && !self.is_needed(org, key).await?
             {
                 // The launcher no longer observes it.
-                job.want(Wish::Forget);
+                job.raise_desired_state(DesiredState::Forget);
             }
             if let Some(done) = report.done {
-                job.carried_out(&agent.id, agent.sessions, done)?;
+                job.record_applied(&agent.id, agent.sessions, done)?;
             }
             if let Some(tail) = &report.tail {
                 answer_tail(&mut job, tail);
             }
-            let saved = if job.done == Wish::Forget {
+            let saved = if job.applied == DesiredState::Forget {
                 self.table.delete_agent_job(org, &before).await?
             } else if job == before {
                 Saved::Yes
@@ -209,7 +209,7 @@ impl App {
 
 /// An unchanged observation keeps the time of the first one.
 fn keep_time_if_unchanged(before: &AgentJob, job: &mut AgentJob) {
-    if let (Some(before), Some(seen)) = (&before.seen, &mut job.seen)
+    if let (Some(before), Some(seen)) = (&before.reported, &mut job.reported)
         && before.observation == seen.observation
         && before.handle == seen.handle
     {
@@ -240,8 +240,8 @@ fn answer_tail(job: &mut AgentJob, given: &TailAnswer) {
     };
     tail.answer = Some(match &given.bytes {
         TailBytes::Bytes(text) => match STANDARD.decode(text) {
-            Ok(bytes) if bytes.len() <= TAIL_LIMIT => Ok(text.clone()),
-            Ok(_) => Err(format!("the agent answered with more than {TAIL_LIMIT} bytes")),
+            Ok(bytes) if bytes.len() <= MAX_TAIL_BYTES => Ok(text.clone()),
+            Ok(_) => Err(format!("the agent answered with more than {MAX_TAIL_BYTES} bytes")),
             Err(_) => Err("the agent's answer is not base64".to_owned()),
         },
         TailBytes::Failed(reason) => Err(shortened(reason.clone())),

@@ -57,7 +57,7 @@ impl App {
 /// Whether its record has nothing that a new record of the same agent would lack.
 pub(super) fn may_make_way(agent: &Agent) -> bool {
     let is_as_it_joined =
-        agent.named_at.or(agent.settled_at).is_none() && agent.adopted_by.is_none();
+        agent.named_at.or(agent.settings_fixed_at).is_none() && agent.adopted_by.is_none();
     agent.adoption == Adoption::Adopted && !agent.disabled && is_as_it_joined
 }
 

@@ -4,7 +4,7 @@ use super::App;
 use super::agent_enrollment::scope_of;
 use crate::app::error::AppError;
 use crate::app::network_address::NetworkAddress;
-use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFE, KeyClaims};
+use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFETIME_SECONDS, KeyClaims};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session};
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::{AgentId, OrgId, OrgUuid, RunnerId};
@@ -148,13 +148,13 @@ pub(super) fn check_claims(
 fn check_times(claims: &KeyClaims, now: i64) -> Result<(), AppError> {
     let off = claims.iat.saturating_sub(now);
     let left = claims.exp.saturating_sub(now);
-    if off.unsigned_abs() <= SKEW && (1..=KEY_TOKEN_LIFE + TICK).contains(&left) {
+    if off.unsigned_abs() <= SKEW && (1..=KEY_TOKEN_LIFETIME_SECONDS + TICK).contains(&left) {
         return Ok(());
     }
     let shown = |second| Timestamp::from_second(second).map_or("?".to_owned(), |at| at.to_string());
     let message = format!(
         "the token was made at {} for {} s, and it is {} here: a token of an agent is good for at most \
-         {KEY_TOKEN_LIFE} s. Set the clock of the agent's machine, or take the time from the header \
+         {KEY_TOKEN_LIFETIME_SECONDS} s. Set the clock of the agent's machine, or take the time from the header \
          `Date` of this answer",
         shown(claims.iat),
         claims.exp.saturating_sub(claims.iat),

@@ -10,7 +10,9 @@ use super::session_refusals::{
 };
 use crate::app::error::AppError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
-use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Opening, Process, old_program};
+use canyon_domain::agent::{
+    Adoption, Agent, AgentIdentity, Process, SessionStart, outdated_program_warning,
+};
 use canyon_domain::inventory::AgentRequests;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::outcome::{Created, Saved};
@@ -80,7 +82,7 @@ impl App {
             if agent.adoption == Adoption::Rejected {
                 return Err(rejected(&agent.id));
             }
-            if body.standby && agent.live(now).is_some() {
+            if body.standby && agent.live_session(now).is_some() {
                 return Err(session_held(&agent));
             }
             let warnings = warnings(&agent, body, enrollment.as_ref());
@@ -160,7 +162,7 @@ impl App {
         mut agent: Agent,
         body: &OpenSession,
         enrollment: Option<Enrollment>,
-    ) -> Result<Option<(Agent, Opening)>, AppError> {
+    ) -> Result<Option<(Agent, SessionStart)>, AppError> {
         if body.reserved != agent.reserved {
             return Err(not_as_adopted(&agent));
         }
@@ -174,7 +176,7 @@ impl App {
         }
         let described = enrollment.map(Enrollment::described);
         let opening = agent.open(process(body), described, self.now());
-        if opening == Opening::Superseded {
+        if opening == SessionStart::Superseded {
             return Err(session_over(&agent));
         }
         agent.version += 1;
@@ -186,25 +188,25 @@ impl App {
         &self,
         caller: &AgentCaller,
         agent: Agent,
-        opening: Opening,
+        opening: SessionStart,
         body: &OpenSession,
         warnings: Vec<String>,
     ) -> Result<SessionOpened, AppError> {
         let (agent, held) = match opening {
             // Its jobs are not changed until its process proves that it is alive.
-            Opening::Candidate(number) => {
+            SessionStart::Candidate(number) => {
                 let now = self.now();
                 let agent = agent.as_confirmed(number, now);
                 let agent = agent.ok_or_else(|| AppError::contended(&caller.agent))?;
                 let held = self.jobs_to_adopt(caller.org, &agent).await?;
                 (agent, held)
             }
-            Opening::New | Opening::Again | Opening::Superseded => {
+            SessionStart::New | SessionStart::Current | SessionStart::Superseded => {
                 let held = self.held_jobs(caller.org, &agent, opening).await?;
                 (agent, held)
             }
         };
-        let strays = self.orphaned_jobs(caller.org, &agent, &body.found, &held).await?;
+        let orphaned = self.orphaned_jobs(caller.org, &agent, &body.found, &held).await?;
         Ok(SessionOpened {
             session: Some(agent.sessions),
             state: agent.adoption,
@@ -213,7 +215,7 @@ impl App {
             pause_ms: 0,
             held: held.described,
             held_later: held.named,
-            strays,
+            orphaned,
         })
     }
 
@@ -269,7 +271,7 @@ fn process(body: &OpenSession) -> Process {
     Process {
         instance: body.instance.clone(),
         serves: body.serves.clone(),
-        place: body.place.clone(),
+        platform_id: body.platform_id.clone(),
         program: body.version.clone(),
         protocol: body.protocol.min(PROTOCOL),
         concurrency: body.concurrency,
@@ -299,14 +301,14 @@ fn pending(body: &OpenSession) -> SessionOpened {
         pause_ms: PENDING_PAUSE,
         held: Vec::new(),
         held_later: Vec::new(),
-        strays: Vec::new(),
+        orphaned: Vec::new(),
     }
 }
 
 fn warnings(agent: &Agent, body: &OpenSession, enrollment: Option<&Enrollment>) -> Vec<String> {
     let mut warnings: Vec<_> =
-        old_program(&body.version, env!("CARGO_PKG_VERSION")).into_iter().collect();
-    let by_token = enrollment.filter(|_| agent.settled_at.is_none());
+        outdated_program_warning(&body.version, env!("CARGO_PKG_VERSION")).into_iter().collect();
+    let by_token = enrollment.filter(|_| agent.settings_fixed_at.is_none());
     let (differs, why) = if let Some(enrollment) = by_token {
         // What the agent leaves to its token is no contradiction.
         let contradicts =

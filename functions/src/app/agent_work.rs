@@ -1,14 +1,16 @@
 //! Polls of agents for work.
 
 use super::App;
-use super::agent_desk::{Notification, NotificationKind};
 use super::agent_proofs::AgentCaller;
+use super::agent_registry::{Notification, NotificationKind};
 use super::shared_waits::THROTTLED_PAUSE;
 use crate::app::error::AppError;
 use crate::waits::WaitOwner;
-use canyon_api::agent::{HeldJob, JobKey, JobWish, MAX_WAIT, Poll, TailRequest, Work};
+use canyon_api::agent::{
+    HeldJob, JobDesiredState, JobKey, MAX_WAIT_SECONDS, Poll, TailRequest, Work,
+};
 use canyon_domain::agent::Agent;
-use canyon_domain::agent_job::{AgentJob, OFFER};
+use canyon_domain::agent_job::{AgentJob, OFFER_TIMEOUT};
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
 use canyon_store::StoreError;
 use canyon_store::outcome::Saved;
@@ -35,7 +37,7 @@ fn sort(jobs: &mut [AgentJob]) {
 
 /// The number of further jobs that the agent accepts now.
 fn room(agent: &Agent, now: Timestamp) -> usize {
-    let takes = agent.live(now).filter(|session| !agent.disabled && !session.draining);
+    let takes = agent.live_session(now).filter(|session| !agent.disabled && !session.draining);
     let room = takes.map_or(0, |session| session.concurrency.saturating_sub(session.running));
     usize::try_from(room).unwrap_or(usize::MAX).min(MAX_ENTRIES)
 }
@@ -48,9 +50,9 @@ pub(crate) fn key_of(job: &AgentJob) -> JobKey {
 pub(crate) fn held(job: &AgentJob) -> HeldJob {
     HeldJob {
         job: key_of(job),
-        order: job.order.clone(),
-        handle: job.seen.as_ref().and_then(|seen| seen.handle.clone()),
-        wish: job.wish,
+        spec: job.spec.clone(),
+        handle: job.reported.as_ref().and_then(|seen| seen.handle.clone()),
+        desired: job.desired,
     }
 }
 
@@ -81,7 +83,7 @@ impl App {
         let idle = agent.session.as_ref().is_some_and(|session| session.is_idle(self.now()));
         // A waiting request occupies a function. So an idle agent is answered at once, and asks again after the pause.
         let pause = if idle { self.agents.pause } else { Duration::ZERO };
-        let wait = if pause.is_zero() { poll.wait_seconds.min(MAX_WAIT) } else { 0 };
+        let wait = if pause.is_zero() { poll.wait_seconds.min(MAX_WAIT_SECONDS) } else { 0 };
         let wanted = Duration::from_secs(wait.into());
         let wanted = caller.principal().map_or(wanted, |by| by.sign_in.bounded(wanted, self.now()));
         let waiting = async |longest: Duration| {
@@ -195,7 +197,7 @@ impl App {
             let page = self.table.agent_work_of(org, &agent.id, after.as_ref()).await?;
             let now = self.now();
             for mut job in page.items {
-                if !job.wants_attention() || !self.holds_or_reassigns(org, agent, &mut job).await? {
+                if !job.needs_agent() || !self.holds_or_reassigns(org, agent, &mut job).await? {
                     continue;
                 }
                 let key = key_of(&job);
@@ -223,7 +225,7 @@ impl App {
             return Ok(true);
         }
         let now = self.now();
-        if !job.hand_over(&[], Some(agent), now) {
+        if !job.reassign(&[], Some(agent), now) {
             return Ok(false);
         }
         job.version += 1;
@@ -244,7 +246,7 @@ impl App {
         for _ in 0..MAX_PAGES {
             let page = self.table.agent_work(org, runner, after.as_ref()).await?;
             for job in page.items {
-                if !job.is_for(agent) || !job.wants_attention() {
+                if !job.is_for(agent) || !job.needs_agent() {
                     continue;
                 }
                 let other = self.offered_to(org, &job, known).await?;
@@ -286,7 +288,7 @@ impl App {
         found: &mut FoundWork<'_>,
     ) -> Result<(), AppError> {
         let now = self.now();
-        let Some(session) = agent.live(now) else { return Ok(()) };
+        let Some(session) = agent.live_session(now) else { return Ok(()) };
         let room = room(agent, now);
         let mut had_turn = false;
         for mut job in open {
@@ -298,11 +300,11 @@ impl App {
             });
             if let Some(offer) = own {
                 // The launcher made this offer, and the launcher does not update `offered_at`.
-                had_turn |= session.offered_at.is_none_or(|at| at < offer.until - OFFER);
+                had_turn |= session.offered_at.is_none_or(|at| at < offer.until - OFFER_TIMEOUT);
                 found.add(key_of(&job), NotificationKind::Offer);
                 continue;
             }
-            if !agent.has_room(job.order.kind, now) {
+            if !agent.has_room(job.spec.kind, now) {
                 continue;
             }
             let holder = self.offered_to(org, &job, known).await?;
@@ -346,11 +348,12 @@ fn notification(org: OrgUuid, agent: &Agent, job: JobKey, kind: NotificationKind
 
 /// The notifications about a job for the agent that has taken it.
 fn notifications_of(job: &AgentJob) -> impl Iterator<Item = NotificationKind> {
-    let is_new = job.taken.as_ref().is_some_and(|taken| taken.handed_over);
-    let wish = (job.wish > job.done).then_some(NotificationKind::Wish(job.wish));
+    let is_new = job.holder.as_ref().is_some_and(|taken| taken.reassigned);
+    let desired =
+        (job.desired > job.applied).then_some(NotificationKind::DesiredState(job.desired));
     let tail = job.tail.as_ref().filter(|tail| tail.answer.is_none());
     let tail = tail.map(|tail| NotificationKind::Tail(tail.id));
-    [is_new.then_some(NotificationKind::Held), wish, tail].into_iter().flatten()
+    [is_new.then_some(NotificationKind::Held), desired, tail].into_iter().flatten()
 }
 
 /// The result of one read: the work, and the notifications about it.
@@ -379,13 +382,13 @@ impl<'a> FoundWork<'a> {
             return;
         }
         let key = key_of(job);
-        if job.taken.as_ref().is_some_and(|taken| taken.handed_over) {
+        if job.holder.as_ref().is_some_and(|taken| taken.reassigned) {
             self.work.held.push(held(job));
             self.add(key, NotificationKind::Held);
         }
-        if job.wish > job.done {
-            self.work.wishes.push(JobWish { job: key, wish: job.wish });
-            self.add(key, NotificationKind::Wish(job.wish));
+        if job.desired > job.applied {
+            self.work.desired_states.push(JobDesiredState { job: key, desired: job.desired });
+            self.add(key, NotificationKind::DesiredState(job.desired));
         }
         if let Some(tail) = job.tail.as_ref().filter(|tail| tail.answer.is_none()) {
             let (stream, offset) = (tail.stream.clone(), tail.offset);

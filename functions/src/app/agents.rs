@@ -85,7 +85,7 @@ impl App {
             }
             agent.run_untagged_jobs = body.run_untagged_jobs.or(agent.run_untagged_jobs);
             if body.labels.is_some() || body.run_untagged_jobs.is_some() {
-                agent.settled_at = Some(self.now());
+                agent.settings_fixed_at = Some(self.now());
             }
             Ok(())
         })

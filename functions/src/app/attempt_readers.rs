@@ -4,7 +4,7 @@ use super::App;
 use crate::app::error::AppError;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::PrincipalId;
-use canyon_domain::lifecycle::TOKEN_LIFE;
+use canyon_domain::lifecycle::TOKEN_LIFETIME;
 use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_identity::bearer::{self, AttemptRef};
 use secrecy::ExposeSecret;
@@ -26,7 +26,7 @@ impl App {
         let Some(claim) = &attempt.claim else { return Ok(None) };
         let expected = self.master_keys.get().await?.read_token(of, attempt.fence);
         let is_it = bearer::is_same(&bearer::hash(expected.expose_secret()), shown);
-        let until = claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE;
+        let until = claim.heartbeat_at.max(self.up_since) + TOKEN_LIFETIME;
         if !is_it || self.now() >= until {
             return Ok(None);
         }

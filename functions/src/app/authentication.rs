@@ -18,7 +18,7 @@ const MAX_REMEMBERED: usize = 10_000;
 /// A cache of recently valid tokens, by their hash. Invalid tokens are not cached: a caller cannot fill the memory with
 /// them, and a new token works at once.
 #[derive(Clone, Debug, Default)]
-pub struct Recent(Arc<RwLock<HashMap<String, Remembered>>>);
+pub struct RecentTokens(Arc<RwLock<HashMap<String, Remembered>>>);
 
 #[derive(Clone, Debug)]
 struct Remembered {
@@ -26,7 +26,7 @@ struct Remembered {
     until: Timestamp,
 }
 
-impl Recent {
+impl RecentTokens {
     fn get(&self, hash: &SecretHash, now: Timestamp) -> Option<Arc<Principal>> {
         let known = self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         known.get(&hash.0).filter(|entry| now < entry.until).map(|entry| entry.principal.clone())
@@ -72,7 +72,7 @@ impl App {
         if let Some(grant) = &token.grant {
             let org = token.principal.org;
             let account = self.table.service_account(org, &grant.service_account).await?;
-            if !grant.stands(account.as_ref()) {
+            if !grant.is_current(account.as_ref()) {
                 return Ok(None);
             }
         }

@@ -46,7 +46,7 @@ impl App {
         by: &Principal,
         limit: ConcurrencyLimit,
     ) -> Result<HeldLimit, AppError> {
-        let held = self.table.held_places(by.org, &limit.scope).await?;
+        let held = self.table.held_slots(by.org, &limit.scope).await?;
         let held_by = held.into_iter().map(|place| place.holder.deployment).collect();
         Ok(HeldLimit { limit, held_by })
     }

@@ -5,13 +5,13 @@ use super::permissions::require;
 use crate::app::error::AppError;
 use canyon_domain::backend::state_location;
 use canyon_domain::deadline::QUEUE_CHECK;
-use canyon_domain::deployment::{Deployment, Kept, Mode, Priority, Status};
+use canyon_domain::deployment::{Deployment, Mode, Priority, Status, StoredResults};
 use canyon_domain::environment_state::StateFacts;
 use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::principal::{CallerId, Principal, Role};
-use canyon_domain::scoped_role::{ScopedRole, both};
+use canyon_domain::scoped_role::{ScopedRole, intersection};
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use jiff::SignedDuration;
 
@@ -279,7 +279,7 @@ impl App {
         };
         let Some(of) = of else { return Ok(own) };
         let authors = self.table.deployment(by.org, of).await?;
-        Ok(both(own, authors.and_then(|authors| authors.reads_in)))
+        Ok(intersection(own, authors.and_then(|authors| authors.reads_in)))
     }
 
     /// The deployment and its environment, as they will be stored.
@@ -292,9 +292,9 @@ impl App {
     ) -> Result<(Deployment, Environment), AppError> {
         let now = self.now();
         let id = DeploymentId(self.entropy.id(now));
-        environment.turns.join(id).map_err(|full| AppError::conflict(full.to_string()))?;
+        environment.queue.join(id).map_err(|full| AppError::conflict(full.to_string()))?;
         environment.version += 1;
-        let due_at = if environment.turns.is_next(id) { now } else { now + QUEUE_CHECK };
+        let due_at = if environment.queue.is_next(id) { now } else { now + QUEUE_CHECK };
         let deployment = Deployment {
             id,
             project: order.project.clone(),
@@ -321,7 +321,7 @@ impl App {
             counts: None,
             state: None,
             refused_deletions: None,
-            kept: Kept::default(),
+            kept: StoredResults::default(),
             completed_at: None,
             version: 1,
         };
@@ -361,7 +361,7 @@ impl App {
             if environment.status == EnvironmentStatus::Deleting {
                 return Ok(environment);
             }
-            if !environment.turns.is_idle() {
+            if !environment.queue.is_idle() {
                 return Err(AppError::conflict(format!(
                     "deployments run or wait in environment `{env}`; cancel them or wait for them"
                 )));

@@ -5,7 +5,7 @@ use super::runners::stored_definition;
 use super::users::Users;
 use crate::app::error::AppError;
 use canyon_domain::backend::state_location;
-use canyon_domain::environment_state::{Doubt, EnvironmentState, same_place};
+use canyon_domain::environment_state::{Doubt, EnvironmentState, same_location};
 use canyon_domain::ids::{EnvUuid, RunnerId};
 use canyon_domain::inventory::Environment;
 use canyon_domain::principal::Principal;
@@ -45,8 +45,8 @@ impl App {
         let Some(state) = recorded.filter(|_| environment.may_hold_resources()) else {
             return Ok(None);
         };
-        let stays = same_place(&state.storage, &next.state_storage, environment.uuid);
-        if stays && linked.state_site() == next.state_site() {
+        let stays = same_location(&state.storage, &next.state_storage, environment.uuid);
+        if stays && linked.state_platform() == next.state_platform() {
             environment.state = Some(state);
             return Ok(None);
         }
@@ -92,17 +92,18 @@ impl App {
         migrate: bool,
     ) -> Result<(), AppError> {
         // Two storages map either every environment to the same location, or none.
-        let stays = same_place(&before.state_storage, &after.state_storage, EnvUuid(Uuid::nil()));
-        if stays && before.state_site() == after.state_site() {
+        let stays =
+            same_location(&before.state_storage, &after.state_storage, EnvUuid(Uuid::nil()));
+        if stays && before.state_platform() == after.state_platform() {
             return Ok(());
         }
         let left = |env: &Environment| {
             let is_there = |state: &EnvironmentState| {
-                !stays && same_place(&state.storage, &after.state_storage, env.uuid)
+                !stays && same_location(&state.storage, &after.state_storage, env.uuid)
             };
             env.runner_id == runner.id
                 // A running deployment may be creating the first resources.
-                && (env.may_hold_resources() || env.turns.current.is_some())
+                && (env.may_hold_resources() || env.queue.current.is_some())
                 && !env.state.as_ref().is_some_and(is_there)
         };
         if !migrate {
@@ -168,7 +169,7 @@ impl App {
             None => format!("an unknown number of resources in the state at {place}"),
         }];
         let runner = stored_definition(&self.runner(by, &environment.runner_id).await?)?;
-        if !same_place(&state.storage, &runner.state_storage, environment.uuid) {
+        if !same_location(&state.storage, &runner.state_storage, environment.uuid) {
             let now = state_location(&runner.state_storage, environment.uuid);
             details.push(format!(
                 "or at {now}, if a run moved it there and was ended before it reported that"

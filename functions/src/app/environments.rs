@@ -5,13 +5,13 @@ use super::env_types::missing_env_type;
 use super::permissions::{forbidden, require};
 use crate::app::error::AppError;
 use canyon_domain::change::Change;
+use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::{DeletionProtection, Environment, EnvironmentStatus};
 use canyon_domain::principal::{Principal, Role};
-use canyon_domain::runner_rules::{Place, Rule, choose};
+use canyon_domain::runner_rules::{Rule, RuleTarget, choose};
 use canyon_domain::scoped_role::Target;
-use canyon_domain::turn::Turns;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 
@@ -106,7 +106,7 @@ impl App {
             let Some(env_type) = self.table.env_type(by.org, &order.env_type).await? else {
                 return Err(missing_env_type(&order.env_type));
             };
-            let place = Place { project: project.id, env_type: order.env_type.clone() };
+            let place = RuleTarget { project: project.id, env_type: order.env_type.clone() };
             let runner_id = self.chosen_runner(by, &place).await?;
             let record = self.record(by, "environment.create", path(&order.project, &order.id));
             let environment = Environment {
@@ -121,7 +121,7 @@ impl App {
                 runner_id,
                 created_at: record.at,
                 updated_at: record.at,
-                turns: Turns::default(),
+                queue: DeploymentQueue::default(),
                 applied: None,
                 applied_before: None,
                 state: None,
@@ -148,7 +148,11 @@ impl App {
         Err(AppError::contended(&order.id))
     }
 
-    async fn chosen_runner(&self, by: &Principal, place: &Place) -> Result<RunnerId, AppError> {
+    async fn chosen_runner(
+        &self,
+        by: &Principal,
+        place: &RuleTarget,
+    ) -> Result<RunnerId, AppError> {
         let rules = self.table.all_rules(by.org).await?;
         let rules: Vec<_> = rules
             .into_iter()
@@ -216,7 +220,7 @@ impl App {
     ) -> Result<Refreshed, AppError> {
         for _ in 0..MAX_TRIES {
             let mut environment = self.environment(by, Role::Admin, project, env).await?;
-            let runner = self.chosen_runner(by, &environment.place()).await?;
+            let runner = self.chosen_runner(by, &environment.rule_target()).await?;
             let moves_state_to = self.relink_state(by, &mut environment, &runner, how).await?;
             let nothing_new = runner == environment.runner_id && moves_state_to.is_none();
             if how.dry_run || nothing_new {
@@ -258,7 +262,7 @@ impl App {
             }
             let is_empty = !environment.may_hold_resources()
                 && environment.applied.is_none()
-                && environment.turns.is_idle();
+                && environment.queue.is_idle();
             if !force
                 && environment.applied.is_none()
                 && let Some(unfinished) = environment.unfinished()
@@ -270,7 +274,7 @@ impl App {
                      Or deploy once more: a deployment that succeeds as a whole ends that doubt"
                 )));
             }
-            if !force && let Some(resources) = environment.unadopted() {
+            if !force && let Some(resources) = environment.unadopted_resources() {
                 return Err(AppError::conflict(format!(
                     "{resources} resources are in the state of environment `{env}`, and no deployment to it is known to \
                      have applied, so there is nothing that a destroy run could undo: deploy their module once, and \
@@ -308,7 +312,7 @@ fn path(project: &ProjectId, env: &EnvId) -> String {
 }
 
 fn refuse_if_busy(environment: &Environment) -> Result<(), AppError> {
-    match environment.turns.head() {
+    match environment.queue.head() {
         None => Ok(()),
         Some(deployment) => Err(AppError::conflict(format!(
             "deployment {deployment} runs or waits in environment `{}`; wait for its end, or cancel \

@@ -7,7 +7,7 @@ use canyon_domain::causes::Causes;
 use canyon_domain::field_error::FieldErrors;
 use canyon_identity::master_keys::MasterKeyError;
 use canyon_store::StoreError;
-use canyon_store::page::ForeignCursor;
+use canyon_store::page::InvalidCursor;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::time::Duration;
@@ -195,8 +195,8 @@ impl From<FieldErrors> for AppError {
     }
 }
 
-impl From<ForeignCursor> for AppError {
-    fn from(error: ForeignCursor) -> Self {
+impl From<InvalidCursor> for AppError {
+    fn from(error: InvalidCursor) -> Self {
         Self::invalid("page", error.to_string())
     }
 }

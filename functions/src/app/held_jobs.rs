@@ -4,8 +4,8 @@ use super::App;
 use super::agent_work::{held, key_of};
 use crate::app::error::AppError;
 use canyon_api::agent::{HeldJob, JobKey};
-use canyon_domain::agent::{Agent, Opening};
-use canyon_domain::agent_job::{AgentJob, Wish};
+use canyon_domain::agent::{Agent, SessionStart};
+use canyon_domain::agent_job::{AgentJob, DesiredState};
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
 use canyon_store::StoreError;
 use canyon_store::outcome::Saved;
@@ -55,12 +55,14 @@ impl App {
         &self,
         org: OrgUuid,
         agent: &Agent,
-        opening: Opening,
+        opening: SessionStart,
     ) -> Result<HeldJobs, AppError> {
         let is_described = |_: usize, job: &AgentJob| match opening {
-            Opening::New => true,
+            SessionStart::New => true,
             // The answer may be lost: a poll announces the jobs that other agents have left since.
-            Opening::Again | Opening::Candidate(_) | Opening::Superseded => has_taken(agent, job),
+            SessionStart::Current | SessionStart::Candidate(_) | SessionStart::Superseded => {
+                has_taken(agent, job)
+            }
         };
         self.reassign_all(org, agent, is_described).await
     }
@@ -75,7 +77,7 @@ impl App {
     ) -> Result<(), AppError> {
         let is_described = |count: usize, job: &AgentJob| {
             // Beyond the size of one answer, it is unknown which jobs that answer described.
-            let was_held = job.taken.as_ref().is_some_and(|taken| taken.at < opened_at);
+            let was_held = job.holder.as_ref().is_some_and(|taken| taken.at < opened_at);
             count <= MAX_DESCRIBED && was_held && has_taken(agent, job)
         };
         self.reassign_all(org, agent, is_described).await.map(drop)
@@ -129,7 +131,7 @@ impl App {
         // Remove the jobs that other agents still watch, so that they do not use up the first positions.
         jobs.retain(|job| {
             let holder = holder_of(&holders, job);
-            is_own(agent, job) || job.clone().take_over(agent, holder, now)
+            is_own(agent, job) || job.clone().adopt(agent, holder, now)
         });
         Ok((jobs, holders))
     }
@@ -179,7 +181,7 @@ impl App {
         };
         let found =
             map_concurrently(runners.iter().map(|runner| runner.uuid).collect(), read).await?;
-        let is_held = |job: &AgentJob| job.taken.is_some() && job.wish != Wish::Forget;
+        let is_held = |job: &AgentJob| job.holder.is_some() && job.desired != DesiredState::Forget;
         Ok(found.into_iter().flatten().filter(is_held).collect())
     }
 
@@ -190,7 +192,7 @@ impl App {
         agent: &Agent,
         jobs: &[AgentJob],
     ) -> Result<HashMap<AgentId, Agent>, AppError> {
-        let all = jobs.iter().filter_map(|job| job.taken.as_ref()).map(|taken| &taken.agent);
+        let all = jobs.iter().filter_map(|job| job.holder.as_ref()).map(|taken| &taken.agent);
         let others: HashSet<AgentId> = all.filter(|id| **id != agent.id).cloned().collect();
         let read = |id: AgentId| {
             let table = self.table.clone();
@@ -213,17 +215,17 @@ impl App {
         for _ in 0..MAX_TRIES {
             let (was_own, now) = (is_own(agent, &job), self.now());
             let is_held =
-                was_own || (may_adopt(agent, &job) && job.take_over(agent, holder.as_ref(), now));
+                was_own || (may_adopt(agent, &job) && job.adopt(agent, holder.as_ref(), now));
             if !is_held {
                 return Ok(None);
             }
             // A poller with the runner's key receives messages, and no list of the jobs that it holds.
             let is_described = is_described || job.polled.is_some();
-            let Some(taken) = &mut job.taken else { return Ok(None) };
-            if was_own && (is_described || taken.handed_over) {
+            let Some(taken) = &mut job.holder else { return Ok(None) };
+            if was_own && (is_described || taken.reassigned) {
                 return Ok(Some(job));
             }
-            taken.handed_over = !is_described;
+            taken.reassigned = !is_described;
             job.version += 1;
             if self.table.save_agent_job(org, &job, now).await? == Saved::Yes {
                 return Ok(Some(job));
@@ -231,7 +233,7 @@ impl App {
             let found = self.table.agent_job(org, job.runner, job.deployment, job.attempt).await?;
             let Some(again) = found else { return Ok(None) };
             job = again;
-            holder = match &job.taken {
+            holder = match &job.holder {
                 Some(taken) if taken.agent != agent.id => {
                     self.table.agent(org, &taken.agent).await?
                 }
@@ -270,7 +272,7 @@ impl App {
 
     async fn is_orphaned(&self, org: OrgUuid, key: &JobKey) -> Result<bool, StoreError> {
         let job = self.table.agent_job(org, key.runner, key.deployment, key.attempt).await?;
-        if job.is_some_and(|job| job.taken.is_some()) {
+        if job.is_some_and(|job| job.holder.is_some()) {
             return Ok(false);
         }
         // A job whose deployment is not in the table belongs to another installation.
@@ -281,7 +283,7 @@ impl App {
 
 /// The other agent that holds a job, if that agent still exists.
 fn holder_of<'a>(holders: &'a HashMap<AgentId, Agent>, job: &AgentJob) -> Option<&'a Agent> {
-    holders.get(&job.taken.as_ref()?.agent)
+    holders.get(&job.holder.as_ref()?.agent)
 }
 
 /// Whether this session holds the job.
@@ -292,16 +294,16 @@ fn is_own(agent: &Agent, job: &AgentJob) -> bool {
 /// Whether the agent may adopt a job if its holder is gone: it took the job itself, or the job runs in its place and
 /// the agent may serve its runner. The place alone proves nothing, because the agent chooses it.
 fn may_adopt(agent: &Agent, job: &AgentJob) -> bool {
-    let (Some(session), Some(taken)) = (&agent.session, &job.taken) else { return false };
-    let may_serve = agent.may_serve_alone(&job.order.runner_id, job.target.as_ref())
-        && (!agent.reserved || job.only.as_ref() == Some(&agent.id))
+    let (Some(session), Some(taken)) = (&agent.session, &job.holder) else { return false };
+    let may_serve = agent.may_serve_alone(&job.spec.runner_id, job.target.as_ref())
+        && (!agent.reserved || job.only_agent.as_ref() == Some(&agent.id))
         && job.is_requested_for(agent);
-    taken.is_by(agent) || (taken.place == session.place && may_serve)
+    taken.was_taken_by(agent) || (taken.platform_id == session.platform_id && may_serve)
 }
 
 /// Whether the agent took the job, in any session.
 pub(super) fn has_taken(agent: &Agent, job: &AgentJob) -> bool {
-    job.taken.as_ref().is_some_and(|taken| taken.is_by(agent))
+    job.holder.as_ref().is_some_and(|taken| taken.was_taken_by(agent))
 }
 
 /// Runs `work` for each of `all`, [`MAX_CONCURRENT`] at a time. The results are in the order of completion.

@@ -15,7 +15,7 @@ use canyon_domain::causes::Causes;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::job_identity::{JobStatement, TokenPhase};
 use canyon_domain::lifecycle::Refused;
-use canyon_identity::assertion::Statement;
+use canyon_identity::assertion::AssertionRequest;
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::runners::RunnerRecord;
 use jiff::Timestamp;
@@ -59,7 +59,8 @@ impl App {
             return Err(AppError::denied(message));
         }
         let statement = self.statement(of, &deployment, &runner, audience, phase).await?;
-        let signed = self.job_issuer.lasting_assertion(&statement, statement.life / 2).await;
+        let signed =
+            self.job_issuer.assertion_with_remaining_life(&statement, statement.lifetime / 2).await;
         let signed = signed.map_err(|error| {
             tracing::error!(error = %Causes(&error), "no token for a job");
             AppError::unavailable("the key that signs tokens does not answer; try again")
@@ -78,7 +79,7 @@ impl App {
         runner: &RunnerRecord,
         audience: &str,
         phase: TokenPhase,
-    ) -> Result<Statement, AppError> {
+    ) -> Result<AssertionRequest, AppError> {
         let organization = self.table.organization(of.org).await?;
         let organization = organization.ok_or_else(AppError::unauthorized)?;
         let environment =
@@ -101,11 +102,11 @@ impl App {
             mode: deployment.mode,
             phase,
         };
-        Ok(Statement {
+        Ok(AssertionRequest {
             subject: job.subject(),
             audience: audience.to_owned(),
             claims: job.claims(),
-            life: self.job_token_life,
+            lifetime: self.job_token_life,
         })
     }
 }

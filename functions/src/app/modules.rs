@@ -3,7 +3,7 @@
 use super::App;
 use super::deploy::DeploymentRequest;
 use crate::app::error::AppError;
-use canyon_api::archive::MAX_ARCHIVE;
+use canyon_api::archive::MAX_ARCHIVE_BYTES;
 use canyon_domain::deployment::{Mode, Status};
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Module};
@@ -118,8 +118,8 @@ impl App {
         match self.blobs.size(&BlobKey::archive(by.org, digest)).await? {
             None => refusal(format!("there is no archive sha256:{digest}; upload it first")),
             // In an earlier version of Canyon the signature of an upload URL covered the digest, and not the size.
-            Some(size) if size > MAX_ARCHIVE as u64 => {
-                refusal(format!("the archive has {size} bytes; the limit is {MAX_ARCHIVE}"))
+            Some(size) if size > MAX_ARCHIVE_BYTES as u64 => {
+                refusal(format!("the archive has {size} bytes; the limit is {MAX_ARCHIVE_BYTES}"))
             }
             Some(_) => Ok(()),
         }

@@ -13,7 +13,7 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::AgentRequests;
 use canyon_store::StoreError;
-use canyon_store::allowance::{Allowance, Allowed};
+use canyon_store::api_rate_limit::{Decision, RateLimit};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,11 +24,11 @@ const MAX_PENDING: usize = 100;
 /// How long a closed reserved agent is kept after its last request, so that users can inspect it.
 const STALE: SignedDuration = SignedDuration::from_hours(1);
 /// New agents from one network address.
-const OF_A_SOURCE: Allowance = Allowance { burst: 10, interval: Duration::from_secs(3) };
+const OF_A_SOURCE: RateLimit = RateLimit { burst: 10, interval: Duration::from_secs(3) };
 /// New agents of an organization from all addresses. One address alone cannot use it up.
-const OF_AN_ORGANIZATION: Allowance = Allowance { burst: 30, interval: Duration::from_millis(500) };
+const OF_AN_ORGANIZATION: RateLimit = RateLimit { burst: 30, interval: Duration::from_millis(500) };
 /// Audit records of an organization about pending agents. The next record counts those that were left out.
-const RECORDS: Allowance = Allowance { burst: 20, interval: Duration::from_mins(1) };
+const RECORDS: RateLimit = RateLimit { burst: 20, interval: Duration::from_mins(1) };
 
 impl App {
     /// Notes the request of an agent that no token or runner key authenticates. Skips it if the organization refuses
@@ -84,7 +84,7 @@ impl App {
         ];
         for (name, allowance) in limits {
             let allowed = self.table.allow(&name, allowance, self.now()).await?;
-            if let Allowed::After(_) = allowed {
+            if let Decision::RetryAfter(_) = allowed {
                 return Ok(false);
             }
         }
@@ -113,11 +113,11 @@ impl App {
         right: &str,
     ) -> Result<Option<AuditRecord>, StoreError> {
         let name = format!("agent-records#{org}");
-        let allowed = self.table.allow_or_count(&name, RECORDS, self.now()).await?;
-        let Allowed::Yes { passed_over } = allowed else { return Ok(None) };
+        let allowed = self.table.allow_and_count_refusals(&name, RECORDS, self.now()).await?;
+        let Decision::Allowed { refusals } = allowed else { return Ok(None) };
         let mut record = self.own_record(action, id, PrincipalId(Uuid::nil()), right);
-        if passed_over > 0 {
-            let more = format!("and {passed_over} more changes of agents that only asked");
+        if refusals > 0 {
+            let more = format!("and {refusals} more changes of agents that only asked");
             record.details.push(more);
         }
         Ok(Some(record))
@@ -141,7 +141,7 @@ pub(super) fn requesting_agent(
         by_runner_key: false,
         by_token: None,
         named_at: None,
-        settled_at: None,
+        settings_fixed_at: None,
         disabled: false,
         reserved: body.reserved,
         adopted_by: None,

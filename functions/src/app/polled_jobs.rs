@@ -9,11 +9,11 @@ use canyon_api::remote_runner::{
     RemoteRunnerMessageCreateJob,
 };
 use canyon_domain::agent::Agent;
-use canyon_domain::agent_job::{AgentJob, Wish};
+use canyon_domain::agent_job::{AgentJob, DesiredState};
 use canyon_domain::attempt::Outcome;
 use canyon_domain::failure::{Failure, FailureClass, shortened};
 use canyon_domain::ids::OrgUuid;
-use canyon_domain::polled_job::{Manifest, Polled, Say};
+use canyon_domain::polled_job::{Manifest, PollMessage, PolledJob};
 use canyon_identity::bearer::AttemptRef;
 use canyon_identity::master_key::MasterKey;
 use canyon_store::outcome::Saved;
@@ -27,7 +27,7 @@ impl App {
         agent: &Agent,
         job: AgentJob,
     ) -> Result<Option<RemoteRunnerMessage>, AppError> {
-        if job.taken.is_none() {
+        if job.holder.is_none() {
             return self.hand_out(caller, agent, job).await;
         }
         if job.check_holder(agent).is_err() {
@@ -44,17 +44,19 @@ impl App {
         mut job: AgentJob,
     ) -> Result<Option<RemoteRunnerMessage>, AppError> {
         let now = self.now();
-        let Some(session) = agent.live(now) else { return Ok(None) };
-        if !job.is_for(agent) || !agent.has_room(job.order.kind, now) {
+        let Some(session) = agent.live_session(now) else { return Ok(None) };
+        if !job.is_for(agent) || !agent.has_room(job.spec.kind, now) {
             return Ok(None);
         }
         let holder = match &job.offer {
             Some(offer) => self.table.agent(caller.org, &offer.agent).await?,
             None => None,
         };
-        // If another agent holds a valid offer, `hand_out` below refuses.
+        // If another agent holds a valid offer, `assign_to_poller` below refuses.
         job.offer(agent, holder.as_slice(), now);
-        let Ok(manifest) = job.hand_out(&agent.id, session.number, &session.place, now) else {
+        let Ok(manifest) =
+            job.assign_to_poller(&agent.id, session.number, &session.platform_id, now)
+        else {
             return Ok(None);
         };
         if !self.is_open(caller.org, &key_of(&job)).await? {
@@ -87,7 +89,7 @@ impl App {
         reason: &str,
     ) -> Result<Option<RemoteRunnerMessage>, AppError> {
         let message = shortened(format!("the job cannot be handed out: {reason}"));
-        job.withheld(Failure::new(class, message), self.now());
+        job.record_undeliverable(Failure::new(class, message), self.now());
         if self.write(caller, &mut job).await? == Saved::Yes {
             self.job_gone(attempt_of(caller, &job)).await?;
         }
@@ -101,24 +103,25 @@ impl App {
         mut job: AgentJob,
     ) -> Result<Option<RemoteRunnerMessage>, AppError> {
         let (before, now) = (job.clone(), self.now());
-        let Some(what) = job.say(now) else { return Ok(None) };
+        let Some(what) = job.next_message(now) else { return Ok(None) };
         // Read the keys before the message counts as delivered.
         let keys = self.master_keys.get().await?;
-        let is_over = job.is_cleared_away()
-            || (job.done == Wish::Forget && self.has_succeeded(caller.org, &job).await?);
+        let is_over = job.is_removed()
+            || (job.applied == DesiredState::Forget
+                && self.has_succeeded(caller.org, &job).await?);
         let saved = if is_over {
             self.table.delete_agent_job(caller.org, &before).await?
         } else {
             self.write(caller, &mut job).await?
         };
-        let Some(Polled { name: job_id, namespace, .. }) = job.polled.clone() else {
+        let Some(PolledJob { name: job_id, namespace, .. }) = job.polled.clone() else {
             return Ok(None);
         };
         if saved == Saved::Lost {
             return Ok(None);
         }
         let deployment_token = watch_token(caller, &keys, &job);
-        if what == Say::Cancel {
+        if what == PollMessage::Cancel {
             let cancel = RemoteRunnerMessageCancelJob { job_id, namespace, deployment_token };
             return Ok(Some(RemoteRunnerMessage::CancelJob(cancel)));
         }

@@ -5,8 +5,8 @@
 //! installation.
 
 use super::App;
-use super::agent_desk::ServedRunner;
 use super::agent_proofs::{AgentCaller, Proof, check_claims, key_of};
+use super::agent_registry::ServedRunner;
 use crate::app::error::AppError;
 use crate::waits::WaitOwner;
 use canyon_api::agent::{KeyClaims, OpenSession, PROTOCOL, Poll};
@@ -123,7 +123,7 @@ impl App {
         if let Some(agent) = &found
             && let Some(session) = &agent.session
         {
-            let is_own = session.program == POLLER_PROGRAM && session.place == place;
+            let is_own = session.program == POLLER_PROGRAM && session.platform_id == place;
             let may_go_on = agent.adoption == Adoption::Adopted && key_of(agent) == runner.key;
             if is_own && session.closed_at.is_none() && may_go_on {
                 return Ok(session.number);
@@ -141,7 +141,7 @@ impl App {
             version: POLLER_PROGRAM.to_owned(),
             protocol: PROTOCOL,
             serves: vec![RunnerType::KubernetesAgent],
-            place,
+            platform_id: place,
             labels: [].into(),
             runner: Some(runner.id.clone()),
             run_untagged_jobs: None,

@@ -3,7 +3,7 @@
 
 use super::App;
 use crate::app::error::AppError;
-use canyon_api::ask::REPEATED;
+use canyon_api::nonce::REPEATED;
 use canyon_domain::principal::Principal;
 use canyon_store::nonces::Nonce;
 

@@ -10,7 +10,7 @@ use canyon_api::attempt::{
 };
 use canyon_domain::attempt::{ApplyNote, Outcome, SecretHash};
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::deployment::{Deployment, Kept, ResourceCounts};
+use canyon_domain::deployment::{Deployment, ResourceCounts, StoredResults};
 use canyon_domain::environment_state::{StateFacts, StateReport};
 use canyon_domain::failure::{Failure, FailureClass, shortened_to};
 use canyon_domain::field_error::FieldErrors;
@@ -66,7 +66,7 @@ impl App {
             deployment.state = state.clone();
             deployment.refused_deletions = body.refused_deletions;
             if let Some(phase) = body.phase {
-                lifecycle::reached(&mut deployment, of.number, phase)?;
+                lifecycle::record_phase(&mut deployment, of.number, phase)?;
             }
             match &unwritten {
                 Some(facts) => _ = deployment.could_not_write_state(of.number, facts.clone()),
@@ -108,7 +108,7 @@ impl App {
         &self,
         of: AttemptRef,
         body: &DeploymentResultsUpdateBody,
-    ) -> Result<Kept, AppError> {
+    ) -> Result<StoredResults, AppError> {
         // Validate before storing, so that a refused result leaves nothing behind.
         let encrypted = body.outputs.as_ref().map(|encoded| STANDARD.decode(encoded)).transpose();
         let encrypted =
@@ -141,7 +141,7 @@ impl App {
             let key = BlobKey::resources(of.org, of.deployment, of.number);
             self.put_json(&key, &state.addresses).await?;
         }
-        Ok(Kept {
+        Ok(StoredResults {
             outputs: !plain.is_empty(),
             encrypted_outputs: body.outputs.is_some(),
             orphans: u32::try_from(body.orphans.len()).unwrap_or(u32::MAX),
@@ -200,7 +200,7 @@ fn repeated(deployment: &Deployment, of: AttemptRef, outcome: &Outcome) -> Resul
     let attempt = deployment.attempts.iter().find(|attempt| attempt.number == of.number);
     let ended = attempt.and_then(|attempt| attempt.ended.as_ref());
     if attempt.zip(ended).is_some_and(|(attempt, ended)| {
-        ended.outcome == lifecycle::judged(attempt, outcome.clone())
+        ended.outcome == lifecycle::effective_outcome(attempt, outcome.clone())
     }) {
         Ok(())
     } else {

@@ -31,7 +31,7 @@ impl App {
             let record = self.record(by, "runner.check", format!("runners/{id}"));
             let check_id = RunnerCheckId(self.entropy.id(now));
             let check = RunnerCheck::new(check_id, id.clone(), now);
-            let saved = self.table.ask_for_check(by.org, last.as_ref(), &check, &record).await?;
+            let saved = self.table.request_check(by.org, last.as_ref(), &check, &record).await?;
             if saved == Saved::Yes {
                 return Ok(check);
             }

@@ -100,7 +100,7 @@ impl App {
         }
         let action = if disabled { "runner.disable" } else { "runner.enable" };
         let record = self.record(by, action, format!("runners/{id}"));
-        match self.table.switch_runner(by.org, id, disabled, &record).await? {
+        match self.table.set_runner_disabled(by.org, id, disabled, &record).await? {
             Saved::Yes => self.runner(by, id).await,
             Saved::Lost => Err(AppError::not_found("runner", id)),
         }
@@ -192,7 +192,7 @@ impl App {
         let plain: BTreeMap<_, _> =
             secrets.iter().map(|(path, secret)| (path, secret.expose_secret())).collect();
         let text = serde_json::to_vec(&plain).map_err(|error| broken(runner, &error))?;
-        let place = RunnerRecord::secrets_place(org, runner);
+        let place = RunnerRecord::sealing_context(org, runner);
         let sealed = self.master_keys.get().await?.seal(&place, &text, self.entropy.as_ref());
         sealed.map(Some).map_err(|error| broken(runner, &error))
     }
@@ -203,7 +203,7 @@ impl App {
         runner: &RunnerId,
         sealed: &str,
     ) -> Result<Secrets, AppError> {
-        let place = RunnerRecord::secrets_place(org, runner);
+        let place = RunnerRecord::sealing_context(org, runner);
         let text = self
             .master_keys
             .get()

@@ -17,7 +17,7 @@ use canyon_domain::claimant::Claimant;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::{Bundle, Executable, Job};
-use canyon_domain::lifecycle::{self, Refused, TOKEN_LIFE};
+use canyon_domain::lifecycle::{self, Refused, TOKEN_LIFETIME};
 use canyon_domain::runner::local::Executable as Program;
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
 use canyon_domain::secret_variables::SecretVariables;
@@ -69,7 +69,7 @@ impl App {
         let claim = claim.filter(|claim| claim.token_hash == *token);
         let claim = claim.ok_or_else(AppError::unauthorized)?;
         let over = attempt.is_none_or(|attempt| attempt.ended.is_some());
-        if !over && self.now() >= claim.heartbeat_at.max(self.up_since) + TOKEN_LIFE {
+        if !over && self.now() >= claim.heartbeat_at.max(self.up_since) + TOKEN_LIFETIME {
             return Err(AppError::unauthorized());
         }
         Ok(Proved { deployment, over })
@@ -129,7 +129,7 @@ impl App {
                 Err(reason) if !is_new => return Err(AppError::conflict(reason)),
                 Err(reason) => return Err(self.end_unrunnable(of, deployment, &reason).await?),
             };
-            if claimant.job_format < job.least_format() {
+            if claimant.job_format < job.required_format() {
                 if !is_new {
                     return Err(AppError::conflict(TOO_OLD));
                 }
@@ -155,10 +155,10 @@ impl App {
         let runner = self.table.runner(of.org, &deployment.runner).await?;
         let Some(runner) = runner else { return Ok(None) };
         let job = self.table.agent_job(of.org, runner.uuid, of.deployment, of.number).await?;
-        if let Some(taken) = job.and_then(|job| job.taken) {
-            return Ok(Some(taken.place));
+        if let Some(taken) = job.and_then(|job| job.holder) {
+            return Ok(Some(taken.platform_id));
         }
-        Ok(Some(stored_definition(&runner)?.site().to_string()))
+        Ok(Some(stored_definition(&runner)?.platform_identity().to_string()))
     }
 
     /// Ends an attempt whose job cannot run as requested.
@@ -266,7 +266,8 @@ impl App {
                     continue;
                 }
             }
-            let reason = |attempt: &Attempt| attempt.stop.as_ref().map(|stop| stop.told(attempt));
+            let reason =
+                |attempt: &Attempt| attempt.stop.as_ref().map(|stop| stop.as_failure(attempt));
             let stop_reason = deployment.open_attempt().and_then(reason);
             return Ok(ReportAnswer {
                 phase: body.phase,

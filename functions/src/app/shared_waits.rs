@@ -9,15 +9,15 @@ use crate::waits::WaitOwner;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::principal::Principal;
 use canyon_store::StoreError;
-use canyon_store::allowance::{Allowance, Allowed};
+use canyon_store::api_rate_limit::{Decision, RateLimit};
 use std::time::{Duration, Instant};
 
 /// As much as 50 requests wait that all wait without end: 25 deployments that `canyon deploy` follows.
-const OF_A_CALLER: Allowance = waiting_always(50);
+const OF_A_CALLER: RateLimit = waiting_always(50);
 /// The same for all callers of an organization.
-const OF_AN_ORGANIZATION: Allowance = waiting_always(200);
+const OF_AN_ORGANIZATION: RateLimit = waiting_always(200);
 /// The same for its agents and the programs that poll for its runners. Users and agents do not take each other's seconds.
-const OF_ITS_AGENTS: Allowance = waiting_always(100);
+const OF_ITS_AGENTS: RateLimit = waiting_always(100);
 /// The pause of an agent whose request could not wait, before it asks again.
 pub(crate) const THROTTLED_PAUSE: Duration = Duration::from_secs(5);
 /// The longest wait, in seconds.
@@ -25,8 +25,8 @@ const LONGEST: u32 = 25;
 /// Seconds that are given back when they were not needed. Fewer are not worth the write.
 const WORTH_GIVING_BACK: u32 = 5;
 
-const fn waiting_always(requests: u32) -> Allowance {
-    Allowance {
+const fn waiting_always(requests: u32) -> RateLimit {
+    RateLimit {
         burst: requests * LONGEST,
         interval: Duration::from_micros(1_000_000 / requests as u64),
     }
@@ -35,7 +35,7 @@ const fn waiting_always(requests: u32) -> Allowance {
 /// What a wait has taken.
 #[derive(Debug)]
 struct Grant {
-    names: [(String, Allowance); 2],
+    names: [(String, RateLimit); 2],
     seconds: u32,
 }
 
@@ -78,7 +78,7 @@ impl App {
 
     async fn counted_wait<T, E: From<StoreError>>(
         &self,
-        names: [(String, Allowance); 2],
+        names: [(String, RateLimit); 2],
         wanted: Duration,
         wait: impl AsyncFnOnce(Duration) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -97,14 +97,14 @@ impl App {
 
     async fn grant(
         &self,
-        names: [(String, Allowance); 2],
+        names: [(String, RateLimit); 2],
         seconds: u32,
     ) -> Result<Option<Grant>, StoreError> {
         for (place, (name, allowance)) in names.iter().enumerate() {
             let allowed = self.table.allow_units(name, *allowance, seconds, self.now()).await?;
-            if let Allowed::After(_) = allowed {
+            if let Decision::RetryAfter(_) = allowed {
                 for (name, allowance) in &names[..place] {
-                    self.table.give_back(name, *allowance, seconds, self.now()).await?;
+                    self.table.return_units(name, *allowance, seconds, self.now()).await?;
                 }
                 return Ok(None);
             }
@@ -119,7 +119,7 @@ impl App {
             return Ok(());
         }
         for (name, allowance) in &grant.names {
-            self.table.give_back(name, *allowance, left, self.now()).await?;
+            self.table.return_units(name, *allowance, left, self.now()).await?;
         }
         Ok(())
     }

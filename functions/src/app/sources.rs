@@ -4,7 +4,7 @@ use super::App;
 use super::runs::Proved;
 use crate::app::error::AppError;
 use bytes::Bytes;
-use canyon_api::archive::MAX_DIRECT;
+use canyon_api::archive::MAX_DIRECT_BYTES;
 use canyon_api::attempt::Stream;
 use canyon_api::sealed_log::decode_frames;
 use canyon_domain::attempt::SecretHash;
@@ -52,7 +52,7 @@ impl App {
                 let gone = || AppError::conflict(format!("archive sha256:{digest} is gone"));
                 if self.blobs.signs() {
                     let size = self.blobs.size(&key).await?.ok_or_else(gone)?;
-                    if size > MAX_DIRECT as u64
+                    if size > MAX_DIRECT_BYTES as u64
                         && let Some(address) = self.blobs.sign_download(&key).await?
                     {
                         return Ok(Source::At(address));

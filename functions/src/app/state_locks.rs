@@ -3,13 +3,13 @@
 use super::App;
 use super::runs::Proved;
 use crate::app::error::AppError;
-use canyon_api::attempt::{JudgeLockAnswer, LockVerdict};
+use canyon_api::attempt::{JudgeLockAnswer, LockDecision};
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{EnvUuid, OrgUuid, PrincipalId};
 use canyon_domain::lifecycle::Refused;
-use canyon_domain::state_lock::{self, Proof, Reason, StateLock, Verdict};
+use canyon_domain::state_lock::{self, KeepReason, Proof, StateLock};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::DeploymentFilter;
@@ -45,22 +45,22 @@ impl App {
                 return Err(Refused::Superseded.into());
             }
             let others = self.newest_launched(of.org, deployment.env_uuid).await?;
-            let verdict = state_lock::judge(lock, &deployment, of.number, &others);
-            let changed = state_lock::judged(&mut deployment, lock, &verdict, self.now());
+            let verdict = state_lock::decide(lock, &deployment, of.number, &others);
+            let changed = state_lock::record_decision(&mut deployment, lock, &verdict, self.now());
             let answer = answer(lock, &verdict, &deployment);
             if !changed {
                 return Ok(answer);
             }
             deployment.version += 1;
             let saved = match &verdict {
-                Verdict::Break(proof) => {
+                state_lock::LockDecision::Break(proof) => {
                     let record = self.record_of_break(lock, proof, &deployment);
                     self.table.save_deployment_with(of.org, &deployment, &record).await?
                 }
-                Verdict::Wait(_) => {
+                state_lock::LockDecision::Wait(_) => {
                     self.table.save_deployment(of.org, &deployment, Wake::Launcher).await?
                 }
-                Verdict::Keep(_) => {
+                state_lock::LockDecision::Keep(_) => {
                     self.table.save_deployment(of.org, &deployment, Wake::None).await?
                 }
             };
@@ -112,17 +112,21 @@ impl App {
     }
 }
 
-fn answer(lock: &StateLock, verdict: &Verdict, asker: &Deployment) -> JudgeLockAnswer {
-    let must_stay = matches!(verdict, Verdict::Keep(Reason::Unwritten(_)));
+fn answer(
+    lock: &StateLock,
+    verdict: &state_lock::LockDecision,
+    asker: &Deployment,
+) -> JudgeLockAnswer {
+    let must_stay = matches!(verdict, state_lock::LockDecision::Keep(KeepReason::Unwritten(_)));
     let (word, reason) = match verdict {
-        Verdict::Break(proof) => (LockVerdict::Break, proof.to_string()),
-        Verdict::Keep(reason) => (LockVerdict::Keep, reason.to_string()),
-        Verdict::Wait(holder) => {
+        state_lock::LockDecision::Break(proof) => (LockDecision::Break, proof.to_string()),
+        state_lock::LockDecision::Keep(reason) => (LockDecision::Keep, reason.to_string()),
+        state_lock::LockDecision::Wait(holder) => {
             let met = asker.open_attempt().and_then(|attempt| attempt.lock.as_ref());
-            let status = met.and_then(|met| met.said.as_deref());
+            let status = met.and_then(|met| met.platform_report.as_deref());
             let status = status.map_or_else(String::new, |status| format!(" ({status})"));
-            (LockVerdict::Wait, format!("{}{status}", state_lock::waiting(*holder)))
+            (LockDecision::Wait, format!("{}{status}", state_lock::waiting_message(*holder)))
         }
     };
-    JudgeLockAnswer { id: lock.id.clone(), verdict: word, reason, must_stay }
+    JudgeLockAnswer { id: lock.id.clone(), decision: word, reason, must_stay }
 }

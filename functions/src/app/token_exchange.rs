@@ -7,8 +7,8 @@
 use super::App;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgId, ServiceAccountId};
+use canyon_domain::ports::Clock;
 use canyon_domain::principal::{Principal, SignIn};
-use canyon_domain::seam::Clock;
 use canyon_domain::service_account::ServiceAccount;
 use canyon_identity::bearer;
 use canyon_identity::verify::{
@@ -33,7 +33,7 @@ const RATE: f64 = 50.0;
 const MAX_BUCKETS: usize = 10_000;
 
 /// Verifies the tokens of sign-ins, and limits their rate.
-pub struct SignIns {
+pub struct SignInVerifier {
     verifier: Verifier,
     private: PrivateIssuers,
     buckets: Mutex<HashMap<Uuid, TokenBucket>>,
@@ -46,13 +46,13 @@ struct TokenBucket {
     at: Timestamp,
 }
 
-impl std::fmt::Debug for SignIns {
+impl std::fmt::Debug for SignInVerifier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SignIns").finish_non_exhaustive()
+        f.debug_struct("SignInVerifier").finish_non_exhaustive()
     }
 }
 
-impl SignIns {
+impl SignInVerifier {
     /// Fetches the keys of issuers at public addresses and of the `private` issuers over the network.
     pub fn new(private: PrivateIssuers, clock: Arc<dyn Clock>) -> Self {
         let fetcher = Fetcher::new(private.clone(), Arc::new(SystemResolver));
@@ -111,9 +111,10 @@ impl App {
     ) -> Result<SecretString, Denied> {
         let (principal, account) = self.principal_and_account(org, service_account).await?;
         let policies = &account.trust_policies;
-        let judged = self.sign_ins.verifier.verify(subject_token.expose_secret(), policies).await;
+        let judged =
+            self.sign_in_verifier.verifier.verify(subject_token.expose_secret(), policies).await;
         let admission = judged.map_err(|refusal| denied(&account, &refusal))?;
-        if !self.sign_ins.try_take(account.uuid, self.now()) {
+        if !self.sign_in_verifier.try_take(account.uuid, self.now()) {
             return Err(Denied::TooMany);
         }
         self.issue(principal, &account, admission).await
@@ -183,9 +184,9 @@ impl App {
 fn denied(account: &ServiceAccount, refusal: &Refusal) -> Denied {
     tracing::info!(service_account = %account.id, %refusal, "refused a sign-in");
     match refusal {
-        Refusal::Unproved(_) => Denied::Unknown,
-        Refusal::Untimely(reason) => Denied::Known(format!("the token {reason}")),
-        Refusal::Unmatched(_) => Denied::Known(format!(
+        Refusal::NotVerified(_) => Denied::Unknown,
+        Refusal::OutsideValidity(reason) => Denied::Known(format!("the token {reason}")),
+        Refusal::NoMatchingPolicy(_) => Denied::Known(format!(
             "the token is good, but matches no trust policy of service account `{}`: {refusal}",
             account.id
         )),
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_fleet_may_start_at_once_and_then_only_so_fast() {
-        let sign_ins = SignIns::new(PrivateIssuers::default(), Arc::new(System));
+        let sign_ins = SignInVerifier::new(PrivateIssuers::default(), Arc::new(System));
         let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let start = Timestamp::UNIX_EPOCH;
         let turns = |account, at| (0..2_000).filter(|_| sign_ins.try_take(account, at)).count();

@@ -4,19 +4,19 @@
 use super::App;
 use crate::app::error::AppError;
 use canyon_domain::principal::Principal;
-use canyon_store::allowance::{Allowance, Allowed};
+use canyon_store::api_rate_limit::{Decision, RateLimit};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 /// MiB for each day: 256 archives of the largest size.
 const IN_A_DAY: u32 = 16 * 1024;
-const OF_AN_ORGANIZATION: Allowance = Allowance {
+const OF_AN_ORGANIZATION: RateLimit = RateLimit {
     burst: IN_A_DAY,
     interval: Duration::from_millis(24 * 60 * 60 * 1_000 / IN_A_DAY as u64),
 };
 
 /// Half of that, so that one caller leaves room for the others.
-const OF_A_CALLER: Allowance = Allowance {
+const OF_A_CALLER: RateLimit = RateLimit {
     burst: IN_A_DAY / 2,
     interval: Duration::from_millis(24 * 60 * 60 * 1_000 / (IN_A_DAY / 2) as u64),
 };
@@ -37,7 +37,7 @@ impl App {
             (of_org, OF_AN_ORGANIZATION, "this organization", "16 GiB"),
         ] {
             let allowed = self.table.allow_units(&name, allowance, units, self.now()).await?;
-            if let Allowed::After(pause) = allowed {
+            if let Decision::RetryAfter(pause) = allowed {
                 let message = format!(
                     "{who} has uploaded {most} of modules within a day, which is the most; upload less often, or have \
                      modules fetched from Git"

@@ -4,9 +4,9 @@ use crate::App;
 use crate::app::error::AppError;
 use canyon_domain::concurrency::{LimitScope, MAX_NAMED_HOLDERS, held_by};
 use canyon_domain::deployment::{Deployment, Status};
+use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::principal::{Principal, Role};
-use canyon_domain::turn::Turns;
 use canyon_domain::waiting::{Hold, Waiting, WaitingCode};
 
 /// Number of holders of a limit's slots that one answer checks for its reader.
@@ -31,12 +31,16 @@ impl App {
     }
 
     /// Only a queued deployment waits for others of its environment.
-    async fn turns_of(&self, caller: &Principal, of: &Deployment) -> Result<Turns, AppError> {
+    async fn turns_of(
+        &self,
+        caller: &Principal,
+        of: &Deployment,
+    ) -> Result<DeploymentQueue, AppError> {
         if of.status != Status::Queued {
-            return Ok(Turns::default());
+            return Ok(DeploymentQueue::default());
         }
         let environment = self.table.environment(caller.org, &of.project, &of.env).await?;
-        Ok(environment.map(|environment| environment.turns).unwrap_or_default())
+        Ok(environment.map(|environment| environment.queue).unwrap_or_default())
     }
 
     /// The holders of a limit's slots. It names those that the caller may read, and counts the others.
@@ -45,7 +49,7 @@ impl App {
         caller: &Principal,
         limit: &LimitScope,
     ) -> Result<String, AppError> {
-        let held = self.table.held_places(caller.org, limit).await?;
+        let held = self.table.held_slots(caller.org, limit).await?;
         let mut named = Vec::new();
         for place in held.iter().take(MAX_CHECKED_HOLDERS) {
             let id = place.holder.deployment;

@@ -62,12 +62,12 @@ impl App {
             let found = self.table.agent_job(of.org, runner, of.deployment, of.number).await?;
             let mut job = found.filter(|job| job.polled.is_some()).ok_or(Refused::Superseded)?;
             let before = job.clone();
-            if !job.failed(failure.clone(), self.now()) {
+            if !job.report_failed(failure.clone(), self.now()) {
                 // Only the watcher's first report counts, and this is a later one. Or the job was cancelled and the
                 // report is too early: the watcher is asked again.
                 return Ok(());
             }
-            let saved = if job.is_cleared_away() {
+            let saved = if job.is_removed() {
                 self.table.delete_agent_job(of.org, &before).await?
             } else {
                 job.version += 1;

@@ -7,7 +7,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
-use canyon_api::ask::{ANSWER_TO, ASK, is_word};
+use canyon_api::nonce::{ANSWER_NONCE_HEADER, NONCE_HEADER, is_valid};
 use canyon_domain::ids::OrgId;
 use tokio::time::Instant;
 use tracing::field::{Empty, display};
@@ -16,7 +16,11 @@ use tracing::{Instrument as _, Span};
 /// Handles a request with its id, in its span.
 pub(super) async fn log(State(ids): State<RequestIds>, request: Request, next: Next) -> Response {
     let id = RequestId::of(&request, &ids);
-    let word = request.headers().get(ASK).filter(|word| word.to_str().is_ok_and(is_word)).cloned();
+    let word = request
+        .headers()
+        .get(NONCE_HEADER)
+        .filter(|word| word.to_str().is_ok_and(is_valid))
+        .cloned();
     let mut entry = Entry::new(&id, &request);
     let span = entry.span.clone();
     let mut response = id.clone().scope(next.run(request)).instrument(span).await;
@@ -25,7 +29,7 @@ pub(super) async fn log(State(ids): State<RequestIds>, request: Request, next: N
         response.headers_mut().insert(REQUEST_ID, id);
     }
     if let Some(word) = word {
-        response.headers_mut().insert(ANSWER_TO, word);
+        response.headers_mut().insert(ANSWER_NONCE_HEADER, word);
     }
     response
 }

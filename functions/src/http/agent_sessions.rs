@@ -10,10 +10,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use canyon_api::agent::{
-    MAX_WAIT, OpenSession, Poll, Reports, ReportsTaken, SessionOpened, TakeJobs, TakenJobs, Work,
+    MAX_WAIT_SECONDS, OpenSession, Poll, Reports, ReportsTaken, SessionOpened, TakeJobs, TakenJobs,
+    Work,
 };
-use canyon_domain::agent::labels_fault;
-use canyon_domain::agent_job::MAX_FOUND;
+use canyon_domain::agent::invalid_labels_reason;
+use canyon_domain::agent_job::MAX_FOUND_JOBS;
 use canyon_domain::field_error::FieldErrors;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -60,7 +61,7 @@ fn check(body: &OpenSession) -> Result<(), FieldErrors> {
     let texts = [
         ("instance", &body.instance, 100),
         ("version", &body.version, 100),
-        ("place", &body.place, 300),
+        ("place", &body.platform_id, 300),
     ];
     for (path, text, most) in texts {
         if text.is_empty() || text.len() > most || text.contains(char::is_control) {
@@ -73,11 +74,11 @@ fn check(body: &OpenSession) -> Result<(), FieldErrors> {
     if !(1..=10_000).contains(&body.concurrency) {
         faults.add("concurrency", "is from 1 to 10000");
     }
-    if let Some(fault) = labels_fault(&body.labels) {
+    if let Some(fault) = invalid_labels_reason(&body.labels) {
         faults.add("labels", fault);
     }
-    if body.found.len() > MAX_FOUND {
-        faults.add("found", format!("has at most {MAX_FOUND} jobs"));
+    if body.found.len() > MAX_FOUND_JOBS {
+        faults.add("found", format!("has at most {MAX_FOUND_JOBS} jobs"));
     }
     faults.into_result(())
 }
@@ -118,8 +119,8 @@ async fn poll(
 ) -> Result<Json<Work>, ApiError> {
     let body = body.value;
     let mut faults = FieldErrors::default();
-    if body.wait_seconds > MAX_WAIT {
-        faults.add("wait_seconds", format!("at most {MAX_WAIT}"));
+    if body.wait_seconds > MAX_WAIT_SECONDS {
+        faults.add("wait_seconds", format!("at most {MAX_WAIT_SECONDS}"));
     }
     if body.last_error.as_ref().is_some_and(|error| error.chars().count() > 1_000) {
         faults.add("last_error", "has at most 1000 characters");

@@ -12,7 +12,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use canyon_api::agent::{AdoptQuery, AgentQuery, AgentUpdateBody, AgentView, SessionView};
 use canyon_api::page::{Page, PageQuery};
-use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session, labels_fault, old_program};
+use canyon_domain::agent::{
+    Adoption, Agent, AgentIdentity, Session, invalid_labels_reason, outdated_program_warning,
+};
 use canyon_domain::ids::AgentId;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::outcome::Deleted;
@@ -80,7 +82,7 @@ async fn update(
     Ids((_, id)): Ids<(String, AgentId)>,
     body: Body<AgentUpdateBody>,
 ) -> Result<Json<AgentView>, ApiError> {
-    if let Some(fault) = body.value.labels.as_ref().and_then(labels_fault) {
+    if let Some(fault) = body.value.labels.as_ref().and_then(invalid_labels_reason) {
         return Err(ApiError::field("labels", fault));
     }
     let agent = app.update_agent(&caller, &id, &body.value).await?;
@@ -143,7 +145,7 @@ async fn reject(
 }
 
 fn render(of: Agent, now: Timestamp) -> AgentView {
-    let availability = match of.live(now) {
+    let availability = match of.live_session(now) {
         None => "offline",
         Some(session) if session.draining => "draining",
         Some(session) if session.running > 0 => "busy",
@@ -177,11 +179,13 @@ fn session(of: Session) -> SessionView {
         number: of.number,
         opened_at: of.opened_at,
         last_seen: of.last_seen,
-        warnings: old_program(&of.program, env!("CARGO_PKG_VERSION")).into_iter().collect(),
+        warnings: outdated_program_warning(&of.program, env!("CARGO_PKG_VERSION"))
+            .into_iter()
+            .collect(),
         version: of.program,
         protocol: of.protocol,
         serves: of.serves.into_iter().map(|kind| kind.to_string()).collect(),
-        place: of.place,
+        place: of.platform_id,
         concurrency: of.concurrency,
         running: of.running,
         last_error: of.last_error,

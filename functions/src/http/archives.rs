@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use axum::http::header::CACHE_CONTROL;
 use axum::response::IntoResponse;
 use bytes::Bytes;
-use canyon_api::archive::{ArchiveUpload, ArchiveUploadBody, MAX_ARCHIVE, MAX_DIRECT};
+use canyon_api::archive::{ArchiveUpload, ArchiveUploadBody, MAX_ARCHIVE_BYTES, MAX_DIRECT_BYTES};
 use canyon_api::error::{ErrorBody, INCOMPLETE};
 use canyon_domain::module_source::Digest;
 use canyon_domain::principal::Role;
@@ -24,7 +24,7 @@ use utoipa_axum::routes;
 pub(super) fn routes() -> OpenApiRouter<App> {
     let archives = OpenApiRouter::new()
         .routes(routes!(put_archive, get_archive))
-        .layer(DefaultBodyLimit::max(MAX_ARCHIVE));
+        .layer(DefaultBodyLimit::max(MAX_ARCHIVE_BYTES));
     OpenApiRouter::new().routes(routes!(upload_url)).merge(archives)
 }
 
@@ -58,10 +58,10 @@ async fn put_archive(
     caller.require_anywhere(Role::Deployer)?;
     // An archive whose declared size is too large is refused before it is sent.
     let announced = request.body().size_hint().lower();
-    if announced > MAX_ARCHIVE as u64 {
+    if announced > MAX_ARCHIVE_BYTES as u64 {
         return Err(too_large(StatusCode::PAYLOAD_TOO_LARGE));
     }
-    if app.signs_uploads() && announced > MAX_DIRECT as u64 {
+    if app.signs_uploads() && announced > MAX_DIRECT_BYTES as u64 {
         return Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "an archive of more than 4 MiB goes straight to the object store: ask for the address \
@@ -125,7 +125,9 @@ async fn upload_url(
     caller.require_anywhere(Role::Deployer)?;
     match body.value.size_bytes {
         0 => return Err(ApiError::field("size_bytes", "at least 1")),
-        size if size > MAX_ARCHIVE as u64 => return Err(too_large(StatusCode::PAYLOAD_TOO_LARGE)),
+        size if size > MAX_ARCHIVE_BYTES as u64 => {
+            return Err(too_large(StatusCode::PAYLOAD_TOO_LARGE));
+        }
         _ => {}
     }
     let (signed, expires_at) = app.sign_upload(&caller, &digest, body.value.size_bytes).await?;

@@ -16,9 +16,9 @@ use axum::extract::{FromRequestParts, MatchedPath, Path, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use canyon_api::ask::{ASK, is_word};
 use canyon_api::attempt::DEPLOYMENT_TOKEN;
 use canyon_api::deployment::IDEMPOTENCY_KEY;
+use canyon_api::nonce::{NONCE_HEADER, is_valid};
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::Target;
 use canyon_identity::bearer::{self, Presented};
@@ -84,8 +84,11 @@ async fn refuse_repetition(
     app: &App,
     principal: &Principal,
 ) -> Result<(), ApiError> {
-    let nonce =
-        parts.headers.get(ASK).and_then(|nonce| nonce.to_str().ok()).filter(|it| is_word(it));
+    let nonce = parts
+        .headers
+        .get(NONCE_HEADER)
+        .and_then(|nonce| nonce.to_str().ok())
+        .filter(|it| is_valid(it));
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let may_be_repeated = parts.method.is_safe()
         || parts.headers.contains_key(IDEMPOTENCY_KEY)

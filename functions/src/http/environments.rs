@@ -287,7 +287,7 @@ fn render(of: inventory::Environment) -> Environment {
 fn render_state(of: &environment_state::EnvironmentState, env: EnvUuid) -> EnvironmentState {
     let definition = to_json_text(&of.storage);
     EnvironmentState {
-        place: state_location(&of.storage, env),
+        location: state_location(&of.storage, env),
         storage_type: of.storage.storage_type().to_string(),
         storage_digest: hex::encode(Sha256::digest(definition)),
         lineage: of.facts.as_ref().map(|facts| facts.lineage.clone()),

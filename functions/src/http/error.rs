@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use canyon_api::error::{ErrorBody, NO_TOKEN};
 use canyon_domain::field_error::FieldErrors;
 use canyon_store::StoreError;
-use canyon_store::page::ForeignCursor;
+use canyon_store::page::InvalidCursor;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -118,8 +118,8 @@ impl From<StoreError> for ApiError {
     }
 }
 
-impl From<ForeignCursor> for ApiError {
-    fn from(error: ForeignCursor) -> Self {
+impl From<InvalidCursor> for ApiError {
+    fn from(error: InvalidCursor) -> Self {
         AppError::from(error).into()
     }
 }

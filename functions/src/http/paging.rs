@@ -5,7 +5,7 @@ use crate::App;
 use crate::app::error::AppError;
 use canyon_api::page::{Page, PageQuery};
 use canyon_domain::ids::OrgUuid;
-use canyon_store::page::{self, Cursor, ForeignCursor, PageRequest};
+use canyon_store::page::{self, Cursor, InvalidCursor, PageRequest};
 
 /// The name of a list with all its filters. A cursor is valid only for the same name.
 pub(crate) type ListName = String;
@@ -25,7 +25,7 @@ pub(crate) async fn request_of_visible(
     let keys = app.master_keys.get().await.map_err(AppError::from)?;
     let sealed = sealed.replace('-', "+").replace('_', "/");
     let opened = keys.open(&place(org, list), &sealed).ok();
-    let token = opened.and_then(|token| String::from_utf8(token).ok()).ok_or(ForeignCursor)?;
+    let token = opened.and_then(|token| String::from_utf8(token).ok()).ok_or(InvalidCursor)?;
     request(&PageQuery { page: Some(token), ..query.clone() }, list)
 }
 

@@ -13,7 +13,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use canyon_api::agent::MAX_WAIT;
+use canyon_api::agent::MAX_WAIT_SECONDS;
 use canyon_api::error::ErrorBody;
 use canyon_api::remote_runner::{PollRequestsQuery, RemoteRunnerMessage};
 use std::time::Duration;
@@ -68,9 +68,9 @@ async fn poll(
     Ids((_, _)): Ids<(String, String)>,
     Params(query): Params<PollRequestsQuery>,
 ) -> Result<Response, ApiError> {
-    let wait = query.wait_seconds.unwrap_or(MAX_WAIT);
-    if wait > MAX_WAIT {
-        return Err(ApiError::field("wait_seconds", format!("at most {MAX_WAIT}")));
+    let wait = query.wait_seconds.unwrap_or(MAX_WAIT_SECONDS);
+    if wait > MAX_WAIT_SECONDS {
+        return Err(ApiError::field("wait_seconds", format!("at most {MAX_WAIT_SECONDS}")));
     }
     Ok(match app.poll_requests(&by, Duration::from_secs(wait.into())).await? {
         PollResult::Message(message) => Json(message).into_response(),

@@ -3,7 +3,7 @@
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
-use canyon_domain::seam::{Clock, Entropy};
+use canyon_domain::ports::{Clock, Entropy};
 use std::fmt;
 use std::sync::Arc;
 

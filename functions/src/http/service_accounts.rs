@@ -18,7 +18,7 @@ use canyon_api::service_account::{
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgId, ServiceAccountId};
 use canyon_domain::service_account::{self, MAX_POLICIES};
-use canyon_domain::trust_policy::{self, PolicyOrder};
+use canyon_domain::trust_policy::{self, PolicyRequest};
 use canyon_identity::verify::{KeySet, PrivateIssuers};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -48,7 +48,7 @@ async fn create(
     let runner = runner.and_then(|runner| fields::id(&mut faults, "runner_id", &runner));
     check_description(&mut faults, &body.description);
     let scoped_roles = scoped_roles::parse(&mut faults, "scoped_roles", body.scoped_roles);
-    let trust_policies = policies(&mut faults, body.trust_policies, app.sign_ins.private());
+    let trust_policies = policies(&mut faults, body.trust_policies, app.sign_in_verifier.private());
     faults.into_result(())?;
     let Some(id) = id else { return Err(ApiError::internal()) };
     let (description, role) = (body.description, body.role);
@@ -84,7 +84,7 @@ fn policies(
             faults.add(format!("{path}.jwks"), error.to_string());
         }
         let bound = policy.bound_claims.into_iter();
-        let order = PolicyOrder {
+        let order = PolicyRequest {
             issuer: policy.issuer,
             audience: policy.audience,
             bound_claims_type: policy.bound_claims_type,
@@ -161,7 +161,7 @@ async fn update(
             fields::id(&mut faults, "runner_id", runner).map_or(Narrowing::Stays, Narrowing::To)
         }
     };
-    let private = app.sign_ins.private();
+    let private = app.sign_in_verifier.private();
     let trust_policies = body.trust_policies.map(|given| policies(&mut faults, given, private));
     let scoped_roles =
         body.scoped_roles.map(|given| scoped_roles::parse(&mut faults, "scoped_roles", given));

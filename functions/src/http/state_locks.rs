@@ -39,7 +39,7 @@ async fn judge_lock(
     body: Body<JudgeLockBody>,
 ) -> Result<Json<JudgeLockAnswer>, ApiError> {
     run.is_for(id, Some(number))?;
-    let JudgeLockBody { id, who, created, operation, neighbour } = body.value;
+    let JudgeLockBody { id, who, created, operation, host_process } = body.value;
     for (field, value, most) in
         [("id", &id, 255), ("who", &who, 511), ("operation", &operation, 255)]
     {
@@ -50,6 +50,6 @@ async fn judge_lock(
             return Err(ApiError::field(field, reason));
         }
     }
-    let lock = StateLock { id, who, created, operation, neighbour };
+    let lock = StateLock { id, who, created, operation, host_process };
     Ok(Json(app.judge_lock(run.of, &run.token, &lock).await?))
 }

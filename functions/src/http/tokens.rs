@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use canyon_api::page::{Page, PageQuery};
 use canyon_api::token::{NewToken, Token, TokenCreateBody};
-use canyon_domain::agent::labels_fault;
+use canyon_domain::agent::invalid_labels_reason;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::principal::Role;
 use canyon_domain::scoped_role::check_together;
@@ -64,7 +64,7 @@ fn order(body: TokenCreateBody) -> Result<TokenRequest, FieldErrors> {
         faults.add("expires_in_seconds", format!("is from 1 to {MAX_LIFE}"));
     }
     let runner = body.runner_id.and_then(|id| fields::id(&mut faults, "runner_id", &id));
-    if let Some(fault) = labels_fault(&body.labels) {
+    if let Some(fault) = invalid_labels_reason(&body.labels) {
         faults.add("labels", fault);
     }
     let scoped_roles = scoped_roles::parse(&mut faults, "scoped_roles", body.scoped_roles);

@@ -2,8 +2,8 @@
 
 use crate::agent_world::{Key, far_away, job, open, opening, order, say, token};
 use crate::harness::Api;
-use canyon_domain::agent_job::Wish;
-use canyon_domain::seam::Entropy as _;
+use canyon_domain::agent_job::DesiredState;
+use canyon_domain::ports::Entropy as _;
 use canyon_identity::system::System;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ async fn only_the_agent_itself_may_act_as_it() {
         let status = api.call_as(&own, method, &path, body.as_ref()).await.0;
         assert!((200..300).contains(&status), "{path}: {status}");
     }
-    let seen = format!("{:?}", job(&api, &job_key).await.unwrap().seen);
+    let seen = format!("{:?}", job(&api, &job_key).await.unwrap().reported);
     assert!(seen.contains("Gone"), "the same words by berlin itself are believed: {seen}");
 }
 
@@ -139,7 +139,7 @@ async fn told(api: &Api, key: &Value) -> (Value, String) {
     let mut agent = api.get("/agents/berlin").await.1;
     agent["session"]["last_seen"] = Value::Null;
     let job = job(api, key).await;
-    (agent, format!("{:?}", job.map(|job| (job.taken, job.seen, job.wish, job.done))))
+    (agent, format!("{:?}", job.map(|job| (job.holder, job.reported, job.desired, job.applied))))
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn every_word_of_a_former_session_said_again_in_any_order_changes_nothing(
     let poll = json!({ "running": 1, "wait_seconds": 0 });
     assert_eq!(say(&api, &token, &format!("berlin/sessions/{second}/poll"), poll).await.0, 200);
     let mut wanted = job(&api, &key).await.unwrap();
-    wanted.want(Wish::Forget);
+    wanted.raise_desired_state(DesiredState::Forget);
     wanted.version += 1;
     let now = api.app.now();
     api.app.table.save_agent_job(api.ours.uuid, &wanted, now).await.unwrap();

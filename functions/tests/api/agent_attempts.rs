@@ -4,7 +4,7 @@
 use crate::agent_world::{far_away, job, open, opening, order, order_next, say, token};
 use crate::harness::Api;
 use crate::job::{lose, stored};
-use canyon_domain::agent_job::{AgentJob, Tail, Wish};
+use canyon_domain::agent_job::{AgentJob, DesiredState, TailRequest};
 use canyon_domain::attempt::{Ended, Outcome, Salvage};
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::failure::{Failure, FailureClass};
@@ -85,8 +85,8 @@ impl Berlin {
     /// The launcher requests a stop of the second attempt, and a user requests its output.
     async fn is_asked_much_of_the_second(&self) {
         let (mut job, _) = self.state().await;
-        assert!(job.want(Wish::Stop));
-        job.tail = Some(Tail { id: 7, stream: "log".to_owned(), offset: 0, answer: None });
+        assert!(job.raise_desired_state(DesiredState::Stop));
+        job.tail = Some(TailRequest { id: 7, stream: "log".to_owned(), offset: 0, answer: None });
         job.version += 1;
         let (table, now) = (&self.api.app.table, self.api.app.now());
         table.save_agent_job(self.api.ours.uuid, &job, now).await.unwrap();
@@ -131,8 +131,11 @@ async fn a_late_word_of_an_attempt_that_was_lost_changes_nothing_of_the_next() {
     berlin.report(&berlin.second, &gone).await;
     berlin.report(&berlin.second, &json!({ "done": "stop" })).await;
     let (job, deployment) = berlin.state().await;
-    assert!(job.seen.is_some() && deployment.open_attempt().unwrap().suspected, "its own counts");
-    assert_eq!(job.done, Wish::Stop);
+    assert!(
+        job.reported.is_some() && deployment.open_attempt().unwrap().suspected,
+        "its own counts"
+    );
+    assert_eq!(job.applied, DesiredState::Stop);
 }
 
 #[tokio::test]
@@ -154,7 +157,9 @@ async fn what_a_job_left_stays_with_its_agent_until_the_launcher_has_read_it() {
     let berlin = Berlin::start().await;
     berlin.takes_the_second().await;
     let [_, _, gone, _] = words();
-    for (salvage, wish) in [(Salvage::Pending, Wish::Run), (Salvage::Impossible, Wish::Forget)] {
+    for (salvage, wish) in
+        [(Salvage::Pending, DesiredState::Run), (Salvage::Impossible, DesiredState::Forget)]
+    {
         let (_, mut deployment) = berlin.state().await;
         let failure = Failure::new(FailureClass::Timeout, "it was silent");
         // Ended without a proof: it had begun to apply.
@@ -168,7 +173,7 @@ async fn what_a_job_left_stays_with_its_agent_until_the_launcher_has_read_it() {
         assert_eq!(saved, Saved::Yes);
         berlin.report(&berlin.second, &gone).await;
         let (job, told) = berlin.state().await;
-        assert_eq!(job.wish, wish);
+        assert_eq!(job.desired, wish);
         assert!(told.attempts.last().unwrap().suspected, "the launcher is told once");
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::agent_world::{far_away, job, open, order, say, token};
 use crate::harness::Api;
-use canyon_domain::agent_job::Tail;
-use canyon_domain::seam::Clock as _;
-use canyon_functions::app::agent_desk::AgentDesk;
+use canyon_domain::agent_job::TailRequest;
+use canyon_domain::ports::Clock as _;
+use canyon_functions::app::agent_registry::AgentRegistry;
 use canyon_functions::http::HttpSettings;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ async fn ask(api: &Api, token: &str, running: u32, wait_seconds: u32) -> (Value,
 async fn with_pauses() -> (Api, String) {
     let mut api = far_away().await;
     let change = |mut app: canyon_functions::app::App| {
-        app.agents = AgentDesk::new(PAUSE);
+        app.agents = AgentRegistry::new(PAUSE);
         app
     };
     api.serve_again(change, &HttpSettings::default()).await;
@@ -44,7 +44,7 @@ async fn an_agent_waits_in_its_request_while_it_has_work_and_comes_again_when_it
     let (work, _) = ask(&api, &token, 0, 1).await;
     assert_eq!((&work["offers"], &work["pause_ms"]), (&json!([key]), &json!(0)), "{work}");
     say(&api, &token, "berlin/sessions/1/take", json!({ "jobs": [key] })).await;
-    assert!(job(&api, &key).await.unwrap().taken.is_some());
+    assert!(job(&api, &key).await.unwrap().holder.is_some());
     for running in [1, 0] {
         let (work, took) = ask(&api, &token, running, 1).await;
         assert_eq!(work, json!({ "pause_ms": 0 }), "{running}");
@@ -66,7 +66,7 @@ async fn an_idle_agent_waits_in_its_requests_once_it_is_asked_for_the_output_of_
     assert_eq!(ask(&api, &token, 0, 1).await.0["pause_ms"], 5_000, "it has been idle for minutes");
 
     let mut found = job(&api, &key).await.unwrap();
-    found.tail = Some(Tail { id: 7, stream: "events".to_owned(), offset: 0, answer: None });
+    found.tail = Some(TailRequest { id: 7, stream: "events".to_owned(), offset: 0, answer: None });
     found.version += 1;
     api.app.table.save_agent_job(api.ours.uuid, &found, api.clock.now()).await.unwrap();
     let (asked, _) = ask(&api, &token, 0, 1).await;

@@ -30,7 +30,7 @@ async fn a_dead_agents_job_goes_to_the_next_agent_of_its_place_and_to_none_of_an
     api.clock.advance(Duration::from_secs(61));
     let elsewhere = opened("oslo", "another engine").await;
     assert_eq!(elsewhere["held"], Value::Null, "it cannot see the job: {elsewhere}");
-    assert_eq!(job(&api, &key).await.unwrap().taken.unwrap().agent.as_str(), "berlin");
+    assert_eq!(job(&api, &key).await.unwrap().holder.unwrap().agent.as_str(), "berlin");
     let heir = opened("boston", "engine").await;
     let [held] = heir["held"].as_array().unwrap().as_slice() else { panic!("{heir}") };
     assert_eq!(

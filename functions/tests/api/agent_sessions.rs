@@ -112,14 +112,14 @@ async fn the_first_request_of_a_newer_process_makes_the_jobs_its_own_and_ends_th
     say(&api, &token, &format!("berlin/sessions/{older}/take"), jobs).await;
     let newer = open(&api, &token, "berlin", "newer").await;
     opens(&api, &token, "dead").await;
-    assert_eq!(job(&api, &key).await.unwrap().taken.unwrap().session, older);
+    assert_eq!(job(&api, &key).await.unwrap().holder.unwrap().session, older);
 
     // Whichever request comes first.
     let alive = json!({ "job": key, "observation": { "state": "alive" } });
     let path = format!("berlin/sessions/{newer}/reports");
     let said = say(&api, &token, &path, json!({ "reports": [alive] })).await;
     assert_eq!(said, (200, json!({})));
-    assert_eq!(job(&api, &key).await.unwrap().taken.unwrap().session, newer);
+    assert_eq!(job(&api, &key).await.unwrap().holder.unwrap().session, newer);
     let refused = polls(&api, &token, older, 1).await;
     assert_eq!(code(&refused), (409, "session_superseded"));
     assert_eq!(refused.1["details"]["standby"], true);
@@ -173,7 +173,7 @@ async fn an_agent_as_earlier_versions_stored_it_goes_on_and_opens_the_next_sessi
     assert_eq!(polls(&api, &token, session, 0).await.0, 200);
     let (org, table) = (api.ours.uuid, &api.app.table);
     let mut agent = table.agent(org, &"berlin".parse().unwrap()).await.unwrap().unwrap();
-    agent.session.as_mut().unwrap().before.clear();
+    agent.session.as_mut().unwrap().earlier_instances.clear();
     agent.by_token = None;
     agent.version += 1;
     let stored = serde_json::to_value(&agent).unwrap();

@@ -3,7 +3,7 @@
 use crate::agent_world::{Key, code, far, far_away, job, open, opening, order, say, view};
 use crate::harness::{Answer, Api};
 use crate::service_accounts::{AUDIENCE, Foreign, SUBJECT, signed_in};
-use canyon_domain::agent_job::Wish;
+use canyon_domain::agent_job::DesiredState;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -310,7 +310,7 @@ async fn who_only_has_the_name_of_a_forgotten_agent_has_none_of_its_jobs() {
     let session = opened["session"].as_u64().unwrap();
 
     let mut held = job(&api, &key).await.unwrap();
-    assert!(held.want(Wish::Stop));
+    assert!(held.raise_desired_state(DesiredState::Stop));
     held.version += 1;
     api.app.table.save_agent_job(api.ours.uuid, &held, api.app.now()).await.unwrap();
     let poll = json!({ "running": 0, "wait_seconds": 0 });
@@ -320,5 +320,5 @@ async fn who_only_has_the_name_of_a_forgotten_agent_has_none_of_its_jobs() {
     let path = format!("berlin/sessions/{session}/reports");
     let (status, said) = say(&api, &near.secret, &path, gone).await;
     assert_eq!((status, &said["refused"][0]["job"]), (200, &key), "{said}");
-    assert!(job(&api, &key).await.unwrap().seen.is_none());
+    assert!(job(&api, &key).await.unwrap().reported.is_none());
 }

@@ -4,7 +4,7 @@ use crate::agent_world::{Key, far, far_away, open, opening, say, token};
 use crate::harness::Api;
 use canyon_functions::App;
 use canyon_functions::http::HttpSettings;
-use canyon_store::allowance::{Allowance, Allowed};
+use canyon_store::api_rate_limit::{Decision, RateLimit};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -69,10 +69,10 @@ async fn on_the_functions_an_agent_with_a_key_waits_by_its_own_name_or_by_the_ke
     api.make("/runners", far("near", json!({ "key": shared.pem() }))).await;
     // One of them has used up its waits.
     let use_up = async |of: &str| {
-        let allowance = Allowance { burst: 50 * 25, interval: Duration::from_millis(20) };
+        let allowance = RateLimit { burst: 50 * 25, interval: Duration::from_millis(20) };
         let name = format!("waits#{}#{of}", api.ours.uuid);
         let all = api.app.table.allow_units(&name, allowance, 50 * 25, api.app.now()).await;
-        assert!(matches!(all.unwrap(), Allowed::Yes { .. }));
+        assert!(matches!(all.unwrap(), Decision::Allowed { .. }));
     };
     use_up("agent/berlin").await;
     use_up("runner/near").await;
@@ -116,7 +116,7 @@ async fn on_the_functions_an_agent_with_a_key_waits_by_its_own_name_or_by_the_ke
 async fn the_agents_of_one_token_leave_connections_of_a_laptop_to_others() {
     let mut api = far_away().await;
     let change = |mut app: App| {
-        app.changes = app.changes.with_most_waits(2);
+        app.changes = app.changes.with_max_waits(2);
         app
     };
     api.serve_again(change, &HttpSettings::default()).await;

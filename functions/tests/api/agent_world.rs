@@ -5,10 +5,10 @@ use crate::job::{deploy, launch, stored};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use canyon_domain::agent_job::{AgentJob, JobOrder, Wish};
+use canyon_domain::agent_job::{AgentJob, DesiredState, JobSpec};
 use canyon_domain::ids::RunnerUuid;
+use canyon_domain::ports::Clock as _;
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
-use canyon_domain::seam::Clock as _;
 use canyon_identity::agent_key::AgentKey;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ pub(crate) async fn order_next(api: &Api, id: &str) -> (String, Value) {
         attempt: attempt.number,
         fence: attempt.fence,
         runner: runner.uuid,
-        order: JobOrder {
+        spec: JobSpec {
             org_id: api.ours.id.parse().unwrap(),
             runner_id: runner.id,
             kind: RunnerType::DockerAgent,
@@ -98,14 +98,14 @@ pub(crate) async fn order_next(api: &Api, id: &str) -> (String, Value) {
             launched_at: attempt.launched_at,
         },
         target: settings.and_then(|settings| settings.agents.clone()),
-        only: None,
+        only_agent: None,
         only_for: None,
         priority: 0,
         offer: None,
-        taken: None,
-        wish: Wish::Run,
-        done: Wish::Run,
-        seen: None,
+        holder: None,
+        desired: DesiredState::Run,
+        applied: DesiredState::Run,
+        reported: None,
         tail: None,
         manifest: None,
         polled: None,

@@ -38,14 +38,14 @@ async fn a_job_is_offered_taken_reported_and_cleared_away() {
     assert!(attempt.suspected, "the launcher looks at once");
     let late = json!({ "state": "alive" });
     say(&api, &token, &path("reports"), report(late)).await;
-    let seen = job(&api, &key).await.unwrap().seen.unwrap();
+    let seen = job(&api, &key).await.unwrap().reported.unwrap();
     assert!(format!("{seen:?}").contains("Gone"), "it is never taken back");
 
     let done = json!({ "reports": [{ "job": key, "done": "forget" }] });
     say(&api, &token, &path("reports"), done.clone()).await;
     assert!(job(&api, &key).await.is_some(), "no agent has requested that");
     let mut wanted = job(&api, &key).await.unwrap();
-    wanted.want(canyon_domain::agent_job::Wish::Forget);
+    wanted.raise_desired_state(canyon_domain::agent_job::DesiredState::Forget);
     wanted.version += 1;
     api.app.table.save_agent_job(api.ours.uuid, &wanted, api.app.clock.now()).await.unwrap();
     for _ in 0..2 {

@@ -90,7 +90,7 @@ async fn an_archive_that_grew_beyond_the_bound_past_canyon_is_not_deployed() {
     // A signed URL accepts any number of bytes with the digest.
     let digest: canyon_domain::module_source::Digest = "ab".repeat(32).parse().unwrap();
     let key = canyon_store::blob_keys::BlobKey::archive(api.ours.uuid, &digest);
-    let size = canyon_api::archive::MAX_ARCHIVE + 1;
+    let size = canyon_api::archive::MAX_ARCHIVE_BYTES + 1;
     api.app.blobs.put_if_absent(&key, vec![0; size].into()).await.unwrap();
     let mut body = order();
     body["module"] = json!({ "source": format!("sha256:{digest}") });

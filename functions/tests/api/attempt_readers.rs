@@ -3,7 +3,7 @@
 use crate::access::operations;
 use crate::harness::Api;
 use crate::job::{claim, deploy, furnished, launch, lose};
-use canyon_domain::lifecycle::TOKEN_LIFE;
+use canyon_domain::lifecycle::TOKEN_LIFETIME;
 use reqwest::Method;
 use serde_json::json;
 
@@ -61,7 +61,7 @@ async fn a_modules_token_ends_with_its_attempt() {
     assert_eq!(reads(&first).await, 401, "its attempt is over");
     let second = read_token(&api, &id, 2).await;
     assert_eq!((reads(&first).await, reads(&second).await), (401, 200));
-    api.clock.advance(TOKEN_LIFE);
+    api.clock.advance(TOKEN_LIFETIME);
     assert_eq!(reads(&second).await, 401, "its runner is silent");
 }
 

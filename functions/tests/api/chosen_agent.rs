@@ -35,9 +35,9 @@ async fn a_reserved_agent_is_offered_what_names_it_and_nothing_of_others() {
     let (_, named) = order(&api).await;
     let mut stored = job(&api, &named).await.unwrap();
     assert_eq!(work(&api, &key.token(&api, "cli-me"), "cli-me", session).await, Value::Null);
-    stored.only = Some("cli-me".parse().unwrap());
+    stored.only_agent = Some("cli-me".parse().unwrap());
     stored.version += 1;
-    let now = canyon_domain::seam::Clock::now(&*api.clock);
+    let now = canyon_domain::ports::Clock::now(&*api.clock);
     api.app.table.save_agent_job(api.ours.uuid, &stored, now).await.unwrap();
     let other = token(&api, json!({})).await;
     let theirs = open(&api, &other, "berlin", "b").await;

@@ -4,14 +4,14 @@ use crate::harness::{Api, faults, local_runner};
 use crate::job::{order, stored};
 use crate::scoped_roles::{token, two_projects};
 use canyon_domain::attempt::Limits;
-use canyon_domain::concurrency::{LimitScope, Place};
-use canyon_domain::seam::Clock as _;
+use canyon_domain::concurrency::{ConcurrencySlot, LimitScope};
+use canyon_domain::ports::Clock as _;
 use canyon_domain::waiting::Hold;
 use canyon_domain::{deadline, lifecycle};
 use canyon_identity::bearer;
-use canyon_store::concurrency::Taking;
+use canyon_store::concurrency::SlotClaim;
 use canyon_store::deployment_item::Wake;
-use canyon_store::deployments::{EnvironmentChange, Move};
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -45,15 +45,15 @@ async fn hold(api: &Api, id: &str, number: u32) {
     let limits = Limits { start: 300, run: 3_600, stop: 100, until: None };
     lifecycle::launch(&mut deployment, 1, bearer::hash("code"), limits, now).unwrap();
     deployment.version += 1;
-    let step = Move {
+    let step = DeploymentChange {
         deployment: &deployment,
         environment: EnvironmentChange::Keep,
         next: None,
         wake: Wake::None,
         record: None,
     };
-    let place = Place { scope: LimitScope::Organization, number };
-    let taking = Taking { place, instead_of: None };
+    let place = ConcurrencySlot { scope: LimitScope::Organization, number };
+    let taking = SlotClaim { slot: place, former_holder: None };
     assert_eq!(table.launch_deployment(org, &step, &[taking]).await.unwrap(), Saved::Yes);
 }
 
@@ -63,7 +63,7 @@ async fn wait_for_a_place(api: &Api, id: &str) {
     let limit = table.limit(org, &LimitScope::Organization).await.unwrap().unwrap();
     let mut deployment = stored(api, id).await;
     let hold = Hold::Limit(limit.scope.clone());
-    deadline::held_back(&mut deployment, hold, limit.why_waiting(), now);
+    deadline::deferred(&mut deployment, hold, limit.waiting_reason(), now);
     deployment.version += 1;
     let saved = table.save_deployment(org, &deployment, Wake::None).await.unwrap();
     assert_eq!(saved, Saved::Yes);

@@ -4,7 +4,7 @@ use crate::agent_world::{Key, code, far, far_away, job, open, opening, order, sa
 use crate::harness::{Answer, Api, message};
 use crate::job::lose;
 use canyon_domain::agent::{Agent, TokenScope};
-use canyon_domain::agent_job::Wish;
+use canyon_domain::agent_job::DesiredState;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -244,7 +244,7 @@ async fn an_agent_by_a_token_for_labels_that_holds_a_job_keeps_its_name_until_th
     }
     // Its machine is lost, and Canyon waits for what the job left.
     lose(&api, job_key["deployment"].as_str().unwrap()).await;
-    assert_ne!(job(&api, &job_key).await.unwrap().wish, Wish::Forget);
+    assert_ne!(job(&api, &job_key).await.unwrap().desired, DesiredState::Forget);
     assert_eq!(opens_by_key(&api, &key, "berlin").await.0, 201);
 }
 

@@ -277,7 +277,7 @@ async fn a_waiting_deployment_is_cancelled_at_once_and_the_next_one_moves_up() {
     let next = stored(&api, &third).await;
     assert_eq!(next.status, Status::Queued);
     assert!(next.due_at.unwrap() <= api.app.now(), "its turn makes it due");
-    assert_eq!(environment(&api).await.turns.waiting, [next.id]);
+    assert_eq!(environment(&api).await.queue.waiting, [next.id]);
     let cancels = api.audit().await.into_iter().filter(|r| r.starts_with("deployment.cancel"));
     assert_eq!(cancels.count(), 2, "a repeated cancel leaves no record");
 }

@@ -4,7 +4,7 @@ use crate::harness::{Api, faults, local_runner, message, settled};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{DeploymentId, PrincipalId};
 use canyon_domain::inventory::Environment;
-use canyon_domain::seam::{Clock as _, Entropy as _};
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_identity::system::System;
 use canyon_store::outcome::Saved;
 use serde_json::{Value, json};
@@ -119,10 +119,11 @@ async fn the_link_to_a_runner_stays_until_it_is_refreshed() {
     assert_eq!(linked().await, "shared");
     assert_eq!(api.audit().await, before, "a dry run writes nothing");
 
-    change(&api, |env| env.turns.join(DeploymentId(Uuid::now_v7())).unwrap()).await;
+    change(&api, |env| env.queue.join(DeploymentId(Uuid::now_v7())).unwrap()).await;
     let busy = api.act(&refresh).await;
     assert!(busy.0 == 409 && message(&busy).contains("cancel"), "{busy:?}");
-    change(&api, |env| env.turns = canyon_domain::turn::Turns::default()).await;
+    change(&api, |env| env.queue = canyon_domain::deployment_queue::DeploymentQueue::default())
+        .await;
 
     assert_eq!(api.act(&refresh).await, (200, json!({ "runner_id": "own", "updated": true })));
     assert_eq!(linked().await, "own");
@@ -171,14 +172,15 @@ async fn force_removes_an_environment_at_once_but_not_under_a_deployment() {
     let api = furnished().await;
     change(&api, |env| {
         env.applied = Some(DeploymentId(Uuid::now_v7()));
-        env.turns.join(DeploymentId(Uuid::now_v7())).unwrap();
+        env.queue.join(DeploymentId(Uuid::now_v7())).unwrap();
     })
     .await;
     for path in [MAIN.to_owned(), format!("{MAIN}?force=true")] {
         let refused = api.delete(&path).await;
         assert!(refused.0 == 409 && message(&refused).contains("cancel"), "{path}: {refused:?}");
     }
-    change(&api, |env| env.turns = canyon_domain::turn::Turns::default()).await;
+    change(&api, |env| env.queue = canyon_domain::deployment_queue::DeploymentQueue::default())
+        .await;
     assert_eq!(api.delete(&format!("{MAIN}?force=true&deleteRules=true")).await.0, 204);
     assert_eq!(api.get(MAIN).await.0, 404);
 }
@@ -211,7 +213,7 @@ async fn what_was_deployed_is_destroyed_before_its_environment_goes() {
     let id = deployment["id"].as_str().unwrap().parse().unwrap();
     change(&api, |env| {
         env.applied = Some(id);
-        env.turns = canyon_domain::turn::Turns::default();
+        env.queue = canyon_domain::deployment_queue::DeploymentQueue::default();
     })
     .await;
     let (status, left) = api.delete(MAIN).await;

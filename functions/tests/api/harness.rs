@@ -2,16 +2,16 @@
 
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
+use canyon_domain::ports::{Clock, Entropy};
 use canyon_domain::principal::{Principal, Role, SignIn};
-use canyon_domain::seam::{Clock, Entropy};
-use canyon_functions::app::agent_desk::AgentDesk;
-use canyon_functions::app::authentication::Recent;
-use canyon_functions::app::token_exchange::SignIns;
+use canyon_functions::app::agent_registry::AgentRegistry;
+use canyon_functions::app::authentication::RecentTokens;
+use canyon_functions::app::token_exchange::SignInVerifier;
 use canyon_functions::http::{self, HttpSettings, Issuers};
 use canyon_functions::{App, changes::Changes};
 use canyon_identity::bearer;
 use canyon_identity::file_signer::FileSigner;
-use canyon_identity::issuer::{Issuer, of_jobs};
+use canyon_identity::issuer::{Issuer, jobs_issuer_url};
 use canyon_identity::master_key::MasterKey;
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -86,7 +86,8 @@ impl Api {
         let changes = Changes::new(Duration::from_millis(200));
         let hints = changes.clone();
         let on_write = Arc::new(move |request: &[u8]| hints.written(request));
-        let embedded = Embedded::open_telling(&folder.path().join("canyon.db"), on_write).unwrap();
+        let embedded =
+            Embedded::open_with_request_hook(&folder.path().join("canyon.db"), on_write).unwrap();
         let table = Table::new(embedded.client(), "canyon");
         table.ensure().await.unwrap();
         let clock = Arc::new(TestClock(Mutex::new("2026-01-15T12:00:00Z".parse().unwrap())));
@@ -100,7 +101,7 @@ impl Api {
         };
         let issuers = Issuers {
             runners: issuer(&url, "issuer.pk8"),
-            jobs: issuer(&of_jobs(&url), "job-issuer.pk8"),
+            jobs: issuer(&jobs_issuer_url(&url), "job-issuer.pk8"),
         };
         let app = App {
             table,
@@ -112,9 +113,12 @@ impl Api {
             job_issuer: issuers.jobs.clone(),
             operator: Some(bearer::hash(OPERATOR)),
             changes,
-            sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), clock.clone())),
-            authenticated: Recent::default(),
-            agents: AgentDesk::default(),
+            sign_in_verifier: Arc::new(SignInVerifier::new(
+                PrivateIssuers::default(),
+                clock.clone(),
+            )),
+            authenticated: RecentTokens::default(),
+            agents: AgentRegistry::default(),
             api_url: url.clone(),
             up_since: jiff::Timestamp::MIN,
             job_token_life: canyon_functions::app::job_tokens::LIFE,

@@ -2,7 +2,7 @@
 
 use crate::agent_world::{far, far_away, job, open, opening, order, say, token};
 use crate::harness::Api;
-use canyon_domain::agent_job::{AgentJob, Taken, Wish};
+use canyon_domain::agent_job::{AgentJob, DesiredState, JobHolder};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::runner::agents::AgentTarget;
 use serde_json::{Value, json};
@@ -21,9 +21,10 @@ async fn hold(
     let (now, mut keys) = (api.app.now(), Vec::new());
     for (n, target) in (1_u128..).zip(targets) {
         let (agent, place) = (agent.parse().unwrap(), "engine".to_owned());
-        let taken = Some(Taken { agent, session: 1, place, at: now, handed_over: false });
+        let taken =
+            Some(JobHolder { agent, session: 1, platform_id: place, at: now, reassigned: false });
         let deployment = DeploymentId(Uuid::from_u128(n));
-        let held = AgentJob { deployment, taken, target, ..like.clone() };
+        let held = AgentJob { deployment, holder: taken, target, ..like.clone() };
         api.app.table.create_agent_job(api.ours.uuid, &held, now).await.unwrap();
         keys.push(json!({ "runner": held.runner, "deployment": deployment, "attempt": 1 }));
     }
@@ -78,7 +79,7 @@ async fn an_agent_of_the_place_goes_on_with_what_it_may_launch_and_with_nothing_
     api.clock.advance(Duration::from_secs(61));
     let opened = say(&api, &token, "boston/sessions", opening("b")).await.1;
     assert_eq!(jobs(&opened["held"]), keys[1..], "{opened}");
-    assert_eq!(job(&api, &keys[0]).await.unwrap().taken.unwrap().agent.as_str(), "berlin");
+    assert_eq!(job(&api, &keys[0]).await.unwrap().holder.unwrap().agent.as_str(), "berlin");
     let back = say(&api, &token, "berlin/sessions", opening("c")).await.1;
     assert_eq!(jobs(&back["held"]), keys[..1], "{back}");
 }
@@ -101,11 +102,11 @@ async fn an_agent_that_begins_anew_goes_on_with_what_it_took_for_a_runner_that_n
     }
     let opened = say(&api, &token, "boston/sessions", opening("c")).await.1;
     assert_eq!(opened["held"], Value::Null, "its holder is alive");
-    assert_eq!(job(&api, &keys[0]).await.unwrap().taken.unwrap().session, 1);
+    assert_eq!(job(&api, &keys[0]).await.unwrap().holder.unwrap().session, 1);
     let poll = json!({ "running": 1, "wait_seconds": 0 });
     let work = say(&api, &token, "berlin/sessions/2/poll", poll).await.1;
     assert_eq!(work["held"], Value::Null, "the answer to the session start has named it: {work}");
-    assert_eq!(job(&api, &keys[0]).await.unwrap().taken.unwrap().session, 2);
+    assert_eq!(job(&api, &keys[0]).await.unwrap().holder.unwrap().session, 2);
 }
 
 #[tokio::test]
@@ -122,7 +123,7 @@ async fn an_agent_clears_away_what_it_took_before_it_went_over_to_another_runner
     assert_eq!((&opened["session"], &opened["held"]), (&json!(2), &Value::Null), "{opened}");
 
     let mut ended = job(&api, &keys[0]).await.unwrap();
-    assert!(ended.want(Wish::Forget));
+    assert!(ended.raise_desired_state(DesiredState::Forget));
     ended.version += 1;
     api.app.table.save_agent_job(api.ours.uuid, &ended, api.app.now()).await.unwrap();
     let poll = json!({ "running": 0, "wait_seconds": 0 });

@@ -10,10 +10,10 @@ use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::inventory::Environment;
 use canyon_domain::lifecycle;
+use canyon_domain::ports::Clock as _;
 use canyon_domain::runner::RunnerDefinition;
-use canyon_domain::seam::Clock as _;
 use canyon_identity::bearer::{self, AttemptRef};
-use canyon_store::deployments::{EnvironmentChange, Move};
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder};
@@ -63,7 +63,7 @@ pub(crate) async fn launch(api: &Api, id: &str) -> String {
     let runner = app.table.runner(org, &deployment.runner).await.unwrap().unwrap();
     let definition = serde_json::from_str(&runner.definition).unwrap();
     let definition = RunnerDefinition::parse_stored(definition).unwrap();
-    let fence = environment.turns.take(deployment.id).unwrap();
+    let fence = environment.queue.take(deployment.id).unwrap();
     let number = u32::try_from(deployment.attempts.len()).unwrap() + 1;
     let attempt = AttemptRef { org, deployment: deployment.id, number };
     let key = app.master_keys.get().await.unwrap();
@@ -76,14 +76,14 @@ pub(crate) async fn launch(api: &Api, id: &str) -> String {
     }
     deployment.version += 1;
     environment.version += 1;
-    let step = Move {
+    let step = DeploymentChange {
         deployment: &deployment,
         environment: EnvironmentChange::Save(&environment),
         next: None,
         wake: canyon_store::deployment_item::Wake::None,
         record: None,
     };
-    assert_eq!(app.table.move_deployment(org, &step).await.unwrap(), Saved::Yes);
+    assert_eq!(app.table.change_deployment(org, &step).await.unwrap(), Saved::Yes);
     code
 }
 

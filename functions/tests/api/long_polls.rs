@@ -27,7 +27,7 @@ async fn told_by_name(api: &mut Api, most_waits: usize) -> Meter {
     let meter = Meter::default();
     let change = |mut app: canyon_functions::App| {
         app.table = meter.watch(&app.table);
-        app.changes = app.changes.telling_deployments().with_most_waits(most_waits);
+        app.changes = app.changes.with_deployment_events().with_max_waits(most_waits);
         app
     };
     api.serve_again(change, &HttpSettings::default()).await;

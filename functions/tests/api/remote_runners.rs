@@ -3,11 +3,11 @@
 use crate::agent_world::{self, Key, claims, far, job};
 use crate::harness::{Answer, Api, message};
 use crate::job::{claim, lose, stored};
-use canyon_domain::agent_job::{AgentJob, Wish};
+use canyon_domain::agent_job::{AgentJob, DesiredState};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::polled_job::CLAIM_CODE;
+use canyon_domain::ports::Clock as _;
 use canyon_domain::runner::RunnerType;
-use canyon_domain::seam::Clock as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ async fn order(api: &Api) -> (String, Value) {
 async fn render(api: &Api, key: &Value) {
     let name = format!("canyon-{}", key["attempt"]);
     change(api, key, |job| {
-        job.order.kind = RunnerType::KubernetesAgent;
+        job.spec.kind = RunnerType::KubernetesAgent;
         let manifest = json!({
             "name": name, "namespace": "jobs",
             "job": { "kind": "Job", "env": [{ "name": "CANYON_CLAIM_CODE", "value": CLAIM_CODE }] },
@@ -73,7 +73,7 @@ async fn says_failure(api: &Api, message: &Value, key: &Value) -> u16 {
 /// The launcher requests a step for the job. Returns the message that the poller receives.
 async fn looked_for(api: &Api, key: &Key, job_key: &Value) -> Value {
     let now = api.clock.now();
-    change(api, job_key, |job| assert!(job.look_after(now))).await;
+    change(api, job_key, |job| assert!(job.request_check(now))).await;
     let (_, check) = poll(api, key).await;
     assert_eq!(check["action"], "check-job-status", "{check}");
     check
@@ -109,7 +109,7 @@ async fn a_job_is_created_run_and_cleared_away() {
     assert_eq!(says_failure(&api, &create, &job_key).await, 204, "it comes late");
     assert_eq!(stored(&api, id).await.status.as_str(), "succeeded", "and changes nothing");
 
-    change(&api, &job_key, |job| assert!(job.want(Wish::Forget))).await;
+    change(&api, &job_key, |job| assert!(job.raise_desired_state(DesiredState::Forget))).await;
     let (_, cancel) = poll(&api, &key).await;
     assert_eq!((&cancel["action"], &cancel["job_id"]), (&json!("cancel-job"), &json!("canyon-1")));
     assert!(job(&api, &job_key).await.is_none());
@@ -127,11 +127,11 @@ async fn the_last_word_about_a_job_that_did_not_succeed_is_no_proof_that_it_is_g
     let token = claimed["token"].as_str().unwrap();
     let failed = json!({ "status": "failure" });
     assert_eq!(results(&api, token, id, &failed).await.0, 204);
-    change(&api, &job_key, |job| assert!(job.want(Wish::Forget))).await;
+    change(&api, &job_key, |job| assert!(job.raise_desired_state(DesiredState::Forget))).await;
     assert_eq!(poll(&api, &key).await.1["action"], "cancel-job");
     assert_eq!(poll(&api, &key).await.0, 204, "it is said once");
     let left = job(&api, &job_key).await.unwrap();
-    assert!(left.seen.is_none(), "its pod may live: {:?}", left.seen);
+    assert!(left.reported.is_none(), "its pod may live: {:?}", left.reported);
     assert_eq!(says_failure(&api, &create, &job_key).await, 204);
     assert_eq!(job(&api, &job_key).await.unwrap(), left, "it may end still");
 
@@ -160,16 +160,16 @@ async fn that_a_job_is_not_there_proves_nothing_while_its_cancelled_pod_may_run(
     api.clock.advance(Duration::from_secs(31));
     let check = looked_for(&api, &key, &job_key).await;
     // Before one replica has checked the Job, another one deletes it.
-    change(&api, &job_key, |job| assert!(job.want(Wish::Stop))).await;
+    change(&api, &job_key, |job| assert!(job.raise_desired_state(DesiredState::Stop))).await;
     assert_eq!(poll(&api, &key).await.1["action"], "cancel-job");
     assert_eq!(says_failure(&api, &check, &job_key).await, 204, "it need not come again");
-    assert!(job(&api, &job_key).await.unwrap().seen.is_none());
+    assert!(job(&api, &job_key).await.unwrap().reported.is_none());
     assert!(!stored(&api, id).await.open_attempt().unwrap().suspected);
 
     api.clock.advance(Duration::from_mins(4));
     let check = looked_for(&api, &key, &job_key).await;
     assert_eq!(says_failure(&api, &check, &job_key).await, 204);
-    let seen = format!("{:?}", job(&api, &job_key).await.unwrap().seen);
+    let seen = format!("{:?}", job(&api, &job_key).await.unwrap().reported);
     assert!(seen.contains("Gone"), "{seen}");
     assert!(stored(&api, id).await.open_attempt().unwrap().suspected, "the launcher looks");
 }
@@ -193,7 +193,7 @@ async fn a_late_word_about_an_attempt_that_was_lost_changes_nothing_of_the_next(
         assert_eq!(says_failure(&api, &old, &first).await, 204, "no repetition is needed");
         assert_eq!(state().await, before);
     }
-    change(&api, &first, |job| assert!(job.want(Wish::Forget))).await;
+    change(&api, &first, |job| assert!(job.raise_desired_state(DesiredState::Forget))).await;
     let cancel = poll(&api, &key).await.1;
     assert_eq!((&cancel["action"], &cancel["job_id"]), (&json!("cancel-job"), &json!("canyon-1")));
     assert!(job(&api, &first).await.is_none());
@@ -205,7 +205,10 @@ async fn a_late_word_about_an_attempt_that_was_lost_changes_nothing_of_the_next(
     }
     assert_eq!(says_failure(&api, &new, &second).await, 204);
     let (job, deployment) = state().await;
-    assert!(job.seen.is_some() && deployment.open_attempt().unwrap().suspected, "its own counts");
+    assert!(
+        job.reported.is_some() && deployment.open_attempt().unwrap().suspected,
+        "its own counts"
+    );
 }
 
 #[tokio::test]
@@ -225,7 +228,7 @@ async fn a_job_whose_creation_was_lost_is_looked_for_and_believed_to_be_missing(
 
     assert_eq!(says_failure(&api, &check, &job_key).await, 204);
     assert_eq!(says_failure(&api, &check, &job_key).await, 204, "its answer may have been lost");
-    let seen = job(&api, &job_key).await.unwrap().seen.unwrap();
+    let seen = job(&api, &job_key).await.unwrap().reported.unwrap();
     let said = format!("{seen:?}");
     assert!(said.contains("Gone") && said.contains("no such Job"), "{said}");
     let deployment = stored(&api, id).await;
@@ -260,12 +263,12 @@ async fn a_cancel_reaches_a_waiting_poller_before_anything_else() {
     let (token, since) = (key.token(&api, "far"), Instant::now());
     let (answer, ()) = tokio::join!(api.call_as(&token, Method::POST, &path, None), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        change(&api, &job_key, |job| assert!(job.want(Wish::Stop))).await;
+        change(&api, &job_key, |job| assert!(job.raise_desired_state(DesiredState::Stop))).await;
     });
     assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
     assert_eq!(answer.1["action"], "cancel-job", "{}", answer.1);
     assert_eq!(poll(&api, &key).await.0, 204);
-    change(&api, &job_key, |job| assert!(job.want(Wish::Kill))).await;
+    change(&api, &job_key, |job| assert!(job.raise_desired_state(DesiredState::Kill))).await;
     assert_eq!(poll(&api, &key).await.1["action"], "cancel-job", "the first may have been lost");
 }
 
@@ -290,7 +293,7 @@ async fn a_job_that_cannot_be_rendered_ends_saying_why() {
     change(&api, &job_key, |job| job.manifest = Some(Err("no runner image is known".to_owned())))
         .await;
     assert_eq!(poll(&api, &key).await.0, 204);
-    let seen = format!("{:?}", job(&api, &job_key).await.unwrap().seen.unwrap());
+    let seen = format!("{:?}", job(&api, &job_key).await.unwrap().reported.unwrap());
     assert!(seen.contains("no runner image is known") && seen.contains("Config"), "{seen}");
 }
 
@@ -355,7 +358,7 @@ async fn the_watcher_of_a_job_may_report_only_that_it_failed() {
     assert_eq!(foreign.0, 404, "{}", foreign.1);
     let forged = format!("{}AAAA", &token[..token.len() - 4]);
     assert_eq!(results(&api, &forged, id, &json!({ "status": "failure" })).await.0, 401);
-    let seen = || async { job(&api, &job_key).await.unwrap().seen };
+    let seen = || async { job(&api, &job_key).await.unwrap().reported };
     assert_eq!(seen().await, None);
     let class = json!({ "class": "oom", "message": "killed" });
     let body = json!({ "status": "failure", "failure": class });

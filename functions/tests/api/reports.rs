@@ -5,7 +5,7 @@ use crate::job::{Job, furnished, launch, raw, request, stored};
 use canyon_domain::attempt::{Stop, StopReason};
 use canyon_domain::deployment::Status;
 use canyon_domain::failure::Phase;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_store::deployment_item::Wake;
 use canyon_store::outcome::Saved;
 use reqwest::Method;

@@ -3,7 +3,7 @@
 use crate::agent_world::{Key, far_away, open, opening, order, say, token};
 use crate::harness::Api;
 use crate::job::{raw, request};
-use canyon_api::ask::{ANSWER_TO, ASK, REPEATED};
+use canyon_api::nonce::{ANSWER_NONCE_HEADER, NONCE_HEADER, REPEATED};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -50,9 +50,12 @@ async fn an_answer_names_its_request_and_a_refusal_does_so_in_its_body_too() {
 async fn every_answer_repeats_the_word_of_its_request() {
     let api = Api::start().await;
     let ask = async |token: &str, method, path: &str, word: &'static str| {
-        let asked = request(&api, token, method, path).header(ASK, word);
+        let asked = request(&api, token, method, path).header(NONCE_HEADER, word);
         let answer = raw(asked).await;
-        (answer.status, answer.headers.get(ANSWER_TO).map(|it| it.to_str().unwrap().to_owned()))
+        (
+            answer.status,
+            answer.headers.get(ANSWER_NONCE_HEADER).map(|it| it.to_str().unwrap().to_owned()),
+        )
     };
     let viewer = api.ours.viewer.clone();
     for (token, method, path, status) in [
@@ -79,7 +82,8 @@ async fn a_change_that_a_network_repeats_late_undoes_no_later_one() {
     let change = async |token: &str, word: &'static str, allowed: Value| {
         let path = "/projects/shop/envs/main";
         let body = json!({ "deletion_protection": allowed });
-        let asked = request(&api, token, Method::PATCH, path).header(ASK, word).json(&body);
+        let asked =
+            request(&api, token, Method::PATCH, path).header(NONCE_HEADER, word).json(&body);
         let answer = raw(asked).await;
         let body: Value = serde_json::from_slice(&answer.body).unwrap();
         (answer.status, body["details"]["code"].clone(), body["deletion_protection"].clone())
@@ -97,14 +101,14 @@ async fn a_change_that_a_network_repeats_late_undoes_no_later_one() {
     let (bytes, digest) = (b"archive".to_vec(), hex::encode(Sha256::digest(b"archive")));
     for _ in 0..2 {
         let path = format!("/archives/{digest}");
-        let upload = request(&api, &admin, Method::PUT, &path).header(ASK, "upload");
+        let upload = request(&api, &admin, Method::PUT, &path).header(NONCE_HEADER, "upload");
         assert_eq!(raw(upload.body(bytes.clone())).await.status, 204);
     }
     // A nonce belongs to its caller, and a request that only reads may be repeated.
     let other = api.ours.deployer.clone();
     assert_eq!(change(&other, "first", Value::Null).await.0, 403);
     for _ in 0..2 {
-        let read = request(&api, &admin, Method::GET, "/projects").header(ASK, "first");
+        let read = request(&api, &admin, Method::GET, "/projects").header(NONCE_HEADER, "first");
         assert_eq!(raw(read).await.status, 200);
     }
 }

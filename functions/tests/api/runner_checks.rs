@@ -37,7 +37,7 @@ async fn a_check_is_asked_for_once_and_followed_to_its_end() {
     let mut check = api.app.table.runner_check(api.ours.uuid, &id).await.unwrap().unwrap();
     assert!(check.begin(api.app.clock.now()));
     let found = |step, result| StepReport { step, result, message: "seen".to_owned() };
-    check.found(found(CheckStep::Definition, StepResult::Ok));
+    check.record(found(CheckStep::Definition, StepResult::Ok));
     check.version += 1;
     api.app.table.save_check(api.ours.uuid, &check).await.unwrap();
 
@@ -47,7 +47,7 @@ async fn a_check_is_asked_for_once_and_followed_to_its_end() {
     let next_steps = format!("{path}?after_steps=1&wait_seconds=25");
     let follower = api.get(&next_steps);
     let launcher = async {
-        check.found(found(CheckStep::Exchange, StepResult::Failed));
+        check.record(found(CheckStep::Exchange, StepResult::Failed));
         check.end(&[CheckStep::Cluster], "late", api.app.clock.now());
         check.version += 1;
         api.app.table.save_check(api.ours.uuid, &check).await.unwrap();

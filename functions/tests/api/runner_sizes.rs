@@ -4,7 +4,7 @@ use crate::harness::{Answer, Api, faults, local_runner, message};
 use crate::runners::kubernetes;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::PrincipalId;
-use canyon_domain::seam::Entropy as _;
+use canyon_domain::ports::Entropy as _;
 use canyon_domain::state_storage::StateStorage;
 use canyon_identity::system::System;
 use canyon_store::item_size::MAX_ITEM;

@@ -3,7 +3,7 @@
 use crate::harness::{Api, faults, local_runner, message, settled};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::PrincipalId;
-use canyon_domain::seam::Entropy as _;
+use canyon_domain::ports::Entropy as _;
 use canyon_identity::system::System;
 use canyon_store::runners::RunnerRecord;
 use reqwest::Method;
@@ -139,7 +139,7 @@ async fn a_secret_is_sealed_never_shown_and_kept_until_it_is_replaced() {
     let made = api.make("/runners", kubernetes()).await;
     assert!(!made.to_string().contains("very-secret"), "{made}");
     let id = "my-cluster".parse().unwrap();
-    let place = RunnerRecord::secrets_place(api.ours.uuid, &id);
+    let place = RunnerRecord::sealing_context(api.ours.uuid, &id);
     let opened = async || {
         let stored = api.app.table.runner(api.ours.uuid, &id).await.unwrap().unwrap();
         assert!(!stored.definition.contains("secret"), "{}", stored.definition);

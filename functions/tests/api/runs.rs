@@ -244,7 +244,7 @@ async fn a_result_counts_once_and_gives_the_turn_to_the_next() {
     let (ended, audit) = (api.get(&path).await.1, api.audit().await);
     assert_eq!(ended["status"], "succeeded");
     assert_eq!(ended["metrics"]["num_tf_resources_added"], 2, "{ended}");
-    let turns = environment(&api).await.turns;
+    let turns = environment(&api).await.queue;
     assert_eq!((turns.current, turns.head()), (None, Some(next.parse().unwrap())));
     assert!(stored(&api, &next).await.due_at.unwrap() <= api.app.now(), "its turn has come");
 

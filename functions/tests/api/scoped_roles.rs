@@ -3,7 +3,7 @@
 use crate::harness::{Api, faults};
 use crate::job::{claim, furnished, launch, order};
 use crate::service_accounts::{AUDIENCE, Foreign, SUBJECT, signed_in};
-use canyon_api::ask::ASK;
+use canyon_api::nonce::NONCE_HEADER;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -232,7 +232,7 @@ async fn a_word_of_one_holder_of_a_service_account_stops_no_request_of_another()
     for subject in ["bank", "shop", "bank"] {
         let token = signed_in(&api, "ci", &foreign.token(subject, AUDIENCE).await).await;
         let request = crate::job::request(&api, &token, Method::PATCH, "/env-types/dev");
-        let request = request.header(ASK, "a-word-of-twenty-and-more-characters");
+        let request = request.header(NONCE_HEADER, "a-word-of-twenty-and-more-characters");
         let answer = request.json(&json!({ "display_name": subject })).send().await.unwrap();
         answers.push(answer.status().as_u16());
     }

@@ -1,7 +1,7 @@
 //! Service accounts: administrators create them, and callers sign in with tokens of a trusted issuer.
 
 use crate::harness::{Api, faults, local_runner, message, settled};
-use canyon_identity::assertion::Statement;
+use canyon_identity::assertion::AssertionRequest;
 use canyon_identity::file_signer::FileSigner;
 use canyon_identity::issuer::Issuer;
 use canyon_identity::system::System;
@@ -42,11 +42,11 @@ impl Foreign {
     }
 
     pub(crate) async fn token(&self, subject: &str, audience: &str) -> String {
-        let statement = Statement {
+        let statement = AssertionRequest {
             subject: subject.to_owned(),
             audience: audience.to_owned(),
             claims: Map::new(),
-            life: Duration::from_mins(10),
+            lifetime: Duration::from_mins(10),
         };
         self.issuer.assertion(&statement).await.unwrap().expose_secret().to_owned()
     }
@@ -265,7 +265,7 @@ async fn a_token_ends_within_5_s_of_a_change_of_its_service_account_wherever_tha
         // Another process, whose cache is empty and is not cleared by the first one.
         let here = api.url.clone();
         let anew = |mut app: canyon_functions::App| {
-            app.authenticated = canyon_functions::app::authentication::Recent::default();
+            app.authenticated = canyon_functions::app::authentication::RecentTokens::default();
             app
         };
         api.serve_again(anew, &canyon_functions::http::HttpSettings::default()).await;

@@ -2,7 +2,7 @@
 
 use crate::harness::Api;
 use crate::job::{Job, deploy, furnished, launch};
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 

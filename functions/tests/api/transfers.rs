@@ -10,7 +10,7 @@ use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use canyon_api::archive::{MAX_ARCHIVE, MAX_DIRECT};
+use canyon_api::archive::{MAX_ARCHIVE_BYTES, MAX_DIRECT_BYTES};
 use canyon_api::client::{Client, ClientError};
 use canyon_functions::http::HttpSettings;
 use canyon_store::blob_keys::BlobKey;
@@ -128,7 +128,7 @@ fn archive(size: usize) -> (Bytes, String) {
 #[tokio::test]
 async fn a_large_archive_reaches_the_run_past_the_api_and_no_token_leaves_it() {
     let (api, bucket) = with_bucket().await;
-    let (bytes, digest) = archive(MAX_DIRECT + 1);
+    let (bytes, digest) = archive(MAX_DIRECT_BYTES + 1);
     client(&api, &api.ours.deployer).put_archive(&digest, bytes.clone()).await.unwrap();
     assert_eq!(*bucket.asked.lock().unwrap(), [format!("PUT {digest}")]);
 
@@ -152,7 +152,7 @@ async fn a_large_archive_reaches_the_run_past_the_api_and_no_token_leaves_it() {
 #[tokio::test]
 async fn an_archive_that_the_object_store_has_already_counts_as_uploaded() {
     let (api, bucket) = with_bucket().await;
-    let (bytes, digest) = archive(MAX_DIRECT + 1);
+    let (bytes, digest) = archive(MAX_DIRECT_BYTES + 1);
     for _ in 0..2 {
         client(&api, &api.ours.deployer).put_archive(&digest, bytes.clone()).await.unwrap();
     }
@@ -164,7 +164,7 @@ async fn an_archive_that_the_object_store_has_already_counts_as_uploaded() {
 #[tokio::test]
 async fn a_small_archive_goes_through_the_api_and_needs_no_way_to_the_object_store() {
     let (api, bucket) = with_bucket().await;
-    let (bytes, digest) = archive(MAX_DIRECT);
+    let (bytes, digest) = archive(MAX_DIRECT_BYTES);
     client(&api, &api.ours.deployer).put_archive(&digest, bytes.clone()).await.unwrap();
     let mut body = order();
     body["module"] = json!({ "source": format!("sha256:{digest}") });
@@ -177,8 +177,8 @@ async fn a_small_archive_goes_through_the_api_and_needs_no_way_to_the_object_sto
 #[tokio::test]
 async fn an_address_takes_only_the_bytes_that_it_was_signed_for() {
     let (api, bucket) = with_bucket().await;
-    let (_, digest) = archive(MAX_DIRECT + 1);
-    let (other, _) = archive(MAX_DIRECT + 2);
+    let (_, digest) = archive(MAX_DIRECT_BYTES + 1);
+    let (other, _) = archive(MAX_DIRECT_BYTES + 2);
     let refused = client(&api, &api.ours.deployer).put_archive(&digest, other).await.unwrap_err();
     assert!(matches!(refused, ClientError::ObjectStore { status: 400, .. }), "{refused:?}");
     let path = format!("/archives/{digest}");
@@ -191,21 +191,21 @@ async fn an_address_takes_only_the_bytes_that_it_was_signed_for() {
     let signed = bucket.signed.lock().unwrap().len();
     assert_eq!(ask(&api.ours.viewer, 5_000_000).await.0, 403);
     assert_eq!(ask(&api.theirs.admin, 5_000_000).await.0, 404);
-    assert_eq!(ask(&api.ours.deployer, MAX_ARCHIVE as u64 + 1).await.0, 413);
+    assert_eq!(ask(&api.ours.deployer, MAX_ARCHIVE_BYTES as u64 + 1).await.0, 413);
     let empty = ask(&api.ours.deployer, 0).await;
     assert_eq!((empty.0, faults(&empty)), (400, vec!["size_bytes"]));
     assert_eq!(bucket.signed.lock().unwrap().len(), signed, "something was signed");
-    let (status, answer) = ask(&api.ours.deployer, MAX_ARCHIVE as u64).await;
+    let (status, answer) = ask(&api.ours.deployer, MAX_ARCHIVE_BYTES as u64).await;
     assert_eq!(status, 200, "{answer}");
     let until: jiff::Timestamp = answer["expires_at"].as_str().unwrap().parse().unwrap();
-    let now = canyon_domain::seam::Clock::now(api.clock.as_ref());
+    let now = canyon_domain::ports::Clock::now(api.clock.as_ref());
     assert!(until > now && until < now + Duration::from_mins(6), "{until}");
 }
 
 #[tokio::test]
 async fn what_lambda_cannot_take_is_refused_with_the_way_and_a_laptop_takes_it() {
     let (api, bucket) = with_bucket().await;
-    let (bytes, digest) = archive(MAX_DIRECT + 1);
+    let (bytes, digest) = archive(MAX_DIRECT_BYTES + 1);
     let path = format!("/archives/{digest}");
     let put = async |api: &Api| {
         let request = request(api, &api.ours.deployer, Method::PUT, &path);
@@ -222,7 +222,7 @@ async fn what_lambda_cannot_take_is_refused_with_the_way_and_a_laptop_takes_it()
     let refused = laptop.post(&format!("{path}/actions/upload-url"), asked).await;
     assert_eq!(refused.0, 409);
     assert_eq!(put(&laptop).await.0, 204);
-    let (again, digest) = archive(MAX_DIRECT + 3);
+    let (again, digest) = archive(MAX_DIRECT_BYTES + 3);
     client(&laptop, &laptop.ours.deployer).put_archive(&digest, again).await.unwrap();
     assert_eq!(laptop.get(&format!("/archives/{digest}")).await.0, 204);
 }
@@ -230,7 +230,7 @@ async fn what_lambda_cannot_take_is_refused_with_the_way_and_a_laptop_takes_it()
 #[tokio::test]
 async fn a_store_that_cannot_be_reached_is_named_without_the_address() {
     let (api, bucket) = with_bucket().await;
-    let (bytes, digest) = archive(MAX_DIRECT + 1);
+    let (bytes, digest) = archive(MAX_DIRECT_BYTES + 1);
     let gone = Bucket { url: "http://127.0.0.1:1".to_owned(), ..bucket };
     let mut api = api;
     let change = |mut app: canyon_functions::App| {
@@ -249,7 +249,7 @@ async fn a_caller_and_its_organization_upload_no_more_than_their_share_of_a_day(
     let (api, _) = with_bucket().await;
     let ask = async |token: &str, number: u32| {
         let path = format!("/archives/{number:064x}/actions/upload-url");
-        let body = json!({ "size_bytes": MAX_ARCHIVE });
+        let body = json!({ "size_bytes": MAX_ARCHIVE_BYTES });
         api.call_as(token, Method::POST, &path, Some(&body)).await
     };
     for number in 0..128 {
@@ -271,7 +271,7 @@ async fn a_caller_and_its_organization_upload_no_more_than_their_share_of_a_day(
     client(&api, &api.ours.deployer).put_archive(&digest, bytes).await.unwrap();
     // The address of an archive that is there costs nothing: S3 does not store it again.
     let path = format!("/archives/{digest}/actions/upload-url");
-    let body = json!({ "size_bytes": MAX_ARCHIVE });
+    let body = json!({ "size_bytes": MAX_ARCHIVE_BYTES });
     assert_eq!(api.call_as(&api.ours.deployer, Method::POST, &path, Some(&body)).await.0, 200);
     assert_eq!(ask(&api.ours.deployer, 300).await.0, 429);
 }

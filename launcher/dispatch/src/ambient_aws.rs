@@ -5,7 +5,7 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use canyon_domain::causes::Causes;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_identity::federation::{Endpoints, FederationError};
 use canyon_identity::system::System;
 use std::time::{Duration, SystemTime};

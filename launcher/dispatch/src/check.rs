@@ -8,11 +8,11 @@ use tokio::sync::mpsc::UnboundedSender;
 /// and their order are in [`canyon_domain::runner_check::steps_of`]; a step without a report counts
 /// as skipped because of the last failure.
 #[derive(Clone, Debug)]
-pub struct Steps {
+pub struct CheckReports {
     reports: UnboundedSender<StepReport>,
 }
 
-impl Steps {
+impl CheckReports {
     /// Creates a collector that sends the reports to `reports`.
     pub fn new(reports: UnboundedSender<StepReport>) -> Self {
         Self { reports }
@@ -30,7 +30,7 @@ impl Steps {
 
     /// Runs one step and reports it: with the text beside its value, or with the error. Returns
     /// `None` after a failure, because the steps that need the value cannot be tried.
-    pub async fn take<T, E: Display>(
+    pub async fn run_step<T, E: Display>(
         &self,
         step: CheckStep,
         work: impl Future<Output = Result<(T, String), E>>,

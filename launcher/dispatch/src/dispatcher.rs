@@ -1,6 +1,6 @@
 //! The interface to every kind of compute: what a dispatcher does with a job.
 
-use crate::check::Steps;
+use crate::check::CheckReports;
 use crate::error::DispatchError;
 use async_trait::async_trait;
 use canyon_domain::{
@@ -93,11 +93,11 @@ pub enum TailStream {
 
 /// What is left of a job after [`Dispatcher::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remains {
+pub enum RemovalOutcome {
     /// Nothing that a later call could remove.
-    Nothing,
+    Removed,
     /// The job lives: forget it later.
-    Job,
+    JobAlive,
 }
 
 /// A kind of compute. Every function is idempotent and may be called by two launchers at once.
@@ -107,7 +107,7 @@ pub trait Dispatcher: Send + Sync {
     ///
     /// # Errors
     ///
-    /// If the job was not or may not have been started; [`DispatchError::then`] says which.
+    /// If the job was not or may not have been started; [`DispatchError::on_failure`] says which.
     async fn start(&self, launch: &Launch) -> Result<Started, DispatchError>;
 
     /// Observes whether the job lives. A job that was never started is gone. Where a platform's
@@ -138,7 +138,7 @@ pub trait Dispatcher: Send + Sync {
     /// Removes what is left of a dead job, once the attempt's end is recorded. Does nothing while
     /// the job lives, and nothing when nothing is left. A failure that no retry would fix is
     /// logged, and counts as nothing left.
-    async fn forget(&self, job: &JobRef) -> Remains;
+    async fn forget(&self, job: &JobRef) -> RemovalOutcome;
 
     /// All jobs of the runner that the platform still has, dead or alive, from which the launcher
     /// finds orphaned ones. Empty for kinds that find orphaned jobs by themselves.
@@ -154,15 +154,15 @@ pub trait Dispatcher: Send + Sync {
 
     /// Why no agent would take a job that is started now, for kinds whose jobs agents launch. A job
     /// that is started nevertheless waits.
-    async fn absence(&self) -> Option<String> {
+    async fn no_agent_reason(&self) -> Option<String> {
         None
     }
 
     /// Tries what a launch needs, step by step, and reports each step. Starts no job and leaves
     /// nothing behind that a launch would not. The caller has already reported the step
     /// `definition`.
-    async fn check(&self, steps: &Steps) {
+    async fn check(&self, reports: &CheckReports) {
         // The default, for a kind without steps of its own.
-        let _ = steps;
+        let _ = reports;
     }
 }

@@ -26,11 +26,11 @@ mod state;
 
 pub use settings::{DockerSettings, SettingsError};
 
-use crate::check::Steps;
+use crate::check::CheckReports;
 use crate::container_output;
 use crate::{
-    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TailStream,
-    Target,
+    DispatchError, Dispatcher, JobRef, Launch, Platform, RemovalOutcome, Started, StopMode,
+    TailStream, Target,
 };
 use async_trait::async_trait;
 use bollard::Docker;
@@ -87,7 +87,7 @@ impl DockerPlatform {
     /// # Errors
     ///
     /// If the engine does not answer, or has no id.
-    pub async fn place(&self) -> Result<String, DispatchError> {
+    pub async fn platform_id(&self) -> Result<String, DispatchError> {
         let unreachable = |error| self.engine.unreachable(&error);
         let docker = self.engine.docker().await.map_err(unreachable)?;
         let id = docker.info().await.map_err(unreachable)?.id.filter(|id| !id.is_empty());
@@ -102,7 +102,7 @@ impl DockerPlatform {
     /// # Errors
     ///
     /// If the engine could not be signalled.
-    pub async fn found(&self) -> Result<Vec<(RunnerUuid, JobRef)>, DispatchError> {
+    pub async fn all_jobs(&self) -> Result<Vec<(RunnerUuid, JobRef)>, DispatchError> {
         self.list(&names::of_canyon()).await
     }
 
@@ -124,7 +124,7 @@ impl DockerPlatform {
 
     /// A dispatcher that only ends and removes jobs, of which no more than the name is known. It
     /// starts none.
-    pub fn clearer(self: &Arc<Self>) -> Arc<dyn Dispatcher> {
+    pub fn remover(self: &Arc<Self>) -> Arc<dyn Dispatcher> {
         self.of(None)
     }
 
@@ -351,7 +351,7 @@ impl Dispatcher for DockerDispatcher {
         Ok(container_output::part(&output, stream, offset))
     }
 
-    async fn forget(&self, job: &JobRef) -> Remains {
+    async fn forget(&self, job: &JobRef) -> RemovalOutcome {
         self.platform.pulls.stop_waiting(job);
         self.kept.forget();
         let forgotten = async {
@@ -363,12 +363,12 @@ impl Dispatcher for DockerDispatcher {
             self.remove(job).await
         };
         match forgotten.await {
-            Ok(true) => Remains::Nothing,
-            Ok(false) => Remains::Job,
+            Ok(true) => RemovalOutcome::Removed,
+            Ok(false) => RemovalOutcome::JobAlive,
             Err(error) => {
                 let error: DispatchError = error;
                 tracing::warn!(?job, %error, "cannot remove the container");
-                Remains::Job
+                RemovalOutcome::JobAlive
             }
         }
     }
@@ -378,8 +378,8 @@ impl Dispatcher for DockerDispatcher {
         Ok(found.into_iter().map(|(_, job)| job).collect())
     }
 
-    async fn check(&self, steps: &Steps) {
-        self.check_steps(steps).await;
+    async fn check(&self, reports: &CheckReports) {
+        self.check_steps(reports).await;
     }
 }
 

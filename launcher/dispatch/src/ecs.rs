@@ -26,16 +26,16 @@ mod started;
 mod stopped;
 
 use crate::{
-    DispatchError, Dispatcher, JobRef, Launch, Pace, Platform, Remains, Started, Steps, StopMode,
-    TailStream, Target,
+    CheckReports, DispatchError, Dispatcher, JobRef, Launch, Platform, RateLimiter, RemovalOutcome,
+    Started, StopMode, TailStream, Target,
 };
 use async_trait::async_trait;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
+use canyon_domain::ports::Clock;
 use canyon_domain::runner::RunnerConfiguration;
 use canyon_domain::runner::ecs::{EcsJob, ServerlessEcs};
 use canyon_domain::runner::eks::AwsAuth;
-use canyon_domain::seam::Clock;
 use canyon_identity::bearer::AttemptRef;
 use canyon_identity::federation::Federation;
 use canyon_identity::job_name::job_name;
@@ -61,7 +61,7 @@ const MAX_RUNNERS: usize = 1_000;
 /// The platform that starts tasks on ECS.
 pub struct EcsPlatform {
     source: CredentialSource,
-    pace: Arc<dyn Pace>,
+    limiter: Arc<dyn RateLimiter>,
     image: Option<String>,
     clock: Arc<dyn Clock>,
     http: session::Http,
@@ -69,20 +69,24 @@ pub struct EcsPlatform {
 }
 
 impl EcsPlatform {
-    /// Creates the platform. `federation` exchanges Canyon's tokens for credentials, `pace` keeps
+    /// Creates the platform. `federation` exchanges Canyon's tokens for credentials, `limiter` keeps
     /// AWS's rate limits, and `image` is the runner image where a runner names none. Makes no
     /// request.
-    pub fn new(federation: Arc<Federation>, pace: Arc<dyn Pace>, image: Option<String>) -> Self {
-        Self::with_credentials(CredentialSource::Roles(federation), session::http(), pace, image)
+    pub fn new(
+        federation: Arc<Federation>,
+        limiter: Arc<dyn RateLimiter>,
+        image: Option<String>,
+    ) -> Self {
+        Self::with_credentials(CredentialSource::Roles(federation), session::http(), limiter, image)
     }
 
     fn with_credentials(
         source: CredentialSource,
         http: session::Http,
-        pace: Arc<dyn Pace>,
+        limiter: Arc<dyn RateLimiter>,
         image: Option<String>,
     ) -> Self {
-        Self { source, pace, image, clock: Arc::new(System), http, runners: Mutex::default() }
+        Self { source, limiter, image, clock: Arc::new(System), http, runners: Mutex::default() }
     }
 
     /// The same platform with another clock.
@@ -146,7 +150,7 @@ pub struct EcsDispatcher {
     config: Settings,
     image: Option<String>,
     clock: Arc<dyn Clock>,
-    pace: Arc<dyn Pace>,
+    limiter: Arc<dyn RateLimiter>,
     session: Session,
     registration: Registration,
     describer: Describer,
@@ -169,7 +173,7 @@ impl EcsDispatcher {
             target,
             config,
             clock: platform.clock.clone(),
-            pace: platform.pace.clone(),
+            limiter: platform.limiter.clone(),
             session,
             registration: Registration::default(),
             started: StartedTasks::default(),
@@ -217,10 +221,12 @@ impl Dispatcher for EcsDispatcher {
 
     /// Removes nothing: ECS deletes its record of a stopped task itself, and the log group has its
     /// own retention.
-    async fn forget(&self, job: &JobRef) -> Remains {
+    async fn forget(&self, job: &JobRef) -> RemovalOutcome {
         match self.observe_task(job).await {
-            Observation::Alive | Observation::Queued(_) | Observation::Waiting(_) => Remains::Job,
-            Observation::Gone(_) | Observation::Unknown(_) => Remains::Nothing,
+            Observation::Alive | Observation::Queued(_) | Observation::Waiting(_) => {
+                RemovalOutcome::JobAlive
+            }
+            Observation::Gone(_) | Observation::Unknown(_) => RemovalOutcome::Removed,
         }
     }
 
@@ -228,8 +234,8 @@ impl Dispatcher for EcsDispatcher {
         self.running().await
     }
 
-    async fn check(&self, steps: &Steps) {
-        self.check_steps(steps).await;
+    async fn check(&self, reports: &CheckReports) {
+        self.check_steps(reports).await;
     }
 }
 
@@ -260,7 +266,7 @@ impl Dispatcher for UnusableRunner {
         Err(self.0.clone())
     }
 
-    async fn forget(&self, _: &JobRef) -> Remains {
-        Remains::Nothing
+    async fn forget(&self, _: &JobRef) -> RemovalOutcome {
+        RemovalOutcome::Removed
     }
 }

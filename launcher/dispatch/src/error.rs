@@ -10,33 +10,33 @@ pub struct DispatchError {
     /// The failure with which the attempt ends, if the launcher ends it because of this error.
     pub failure: Failure,
     /// What the launcher does next.
-    pub then: Then,
+    pub on_failure: OnFailure,
 }
 
 /// What follows a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum OnFailure {
     /// The call had no effect: the attempt ends with the failure.
-    End,
+    EndAttempt,
     /// The call may have taken effect: observe the job before anything else.
     Observe,
     /// The call had no effect and may be repeated after this time. The attempt continues.
-    Again(Duration),
+    RetryAfter(Duration),
 }
 
 impl DispatchError {
     /// The platform refused the call, which had no effect.
     pub fn refused(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { failure: Failure::new(class, message), then: Then::End }
+        Self { failure: Failure::new(class, message), on_failure: OnFailure::EndAttempt }
     }
 
     /// Whether the call took effect is unknown.
     pub fn unknown(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { failure: Failure::new(class, message), then: Then::Observe }
+        Self { failure: Failure::new(class, message), on_failure: OnFailure::Observe }
     }
 
     /// The call had no effect and may be repeated after `pause`.
     pub fn later(class: FailureClass, message: impl Into<String>, pause: Duration) -> Self {
-        Self { failure: Failure::new(class, message), then: Then::Again(pause) }
+        Self { failure: Failure::new(class, message), on_failure: OnFailure::RetryAfter(pause) }
     }
 }

@@ -33,17 +33,17 @@ mod pods;
 mod reach;
 mod template;
 
-use crate::check::Steps;
+use crate::check::CheckReports;
 use crate::container_output;
 use crate::{
-    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TailStream,
-    Target, Then,
+    DispatchError, Dispatcher, JobRef, Launch, OnFailure, Platform, RemovalOutcome, Started,
+    StopMode, TailStream, Target,
 };
 use async_trait::async_trait;
 use calls::Calls;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_identity::federation::Federation;
 use canyon_identity::system::System;
 pub use connect::ClusterSource;
@@ -85,7 +85,7 @@ impl KubernetesPlatform {
     /// Creates the platform of an agent, which launches for runners of type `kubernetes-agent`, in
     /// the cluster of `source`, which may be on its own machine. `defaults` fill in what a runner
     /// omits.
-    pub fn in_place(source: ClusterSource, defaults: JobDefaults) -> Self {
+    pub fn for_agent(source: ClusterSource, defaults: JobDefaults) -> Self {
         let way = AccessMethod::InPlace(Box::new(source));
         Self {
             connector: Arc::new(Connector::new(way, LocalClusters::Allowed)),
@@ -269,24 +269,30 @@ impl Dispatcher for KubernetesDispatcher {
         Ok(container_output::part(&output, stream, offset))
     }
 
-    async fn forget(&self, job: &JobRef) -> Remains {
+    async fn forget(&self, job: &JobRef) -> RemovalOutcome {
         let forgotten = async {
             let (found, pods) = self.read(job).await?;
             match pods::view(found.as_ref(), &pods, System.now()) {
                 PodView::Seen(Observation::Gone(_)) => {}
                 PodView::Seen(_) | PodView::NoPod { .. } | PodView::Doomed(_) => {
-                    return Ok(Remains::Job);
+                    return Ok(RemovalOutcome::JobAlive);
                 }
             }
             match found {
-                Some(found) => self.calls.delete_job(&found).await.map(|()| Remains::Nothing),
-                None => Ok(Remains::Nothing),
+                Some(found) => {
+                    self.calls.delete_job(&found).await.map(|()| RemovalOutcome::Removed)
+                }
+                None => Ok(RemovalOutcome::Removed),
             }
         };
         forgotten.await.unwrap_or_else(|error: DispatchError| {
             tracing::warn!(?job, %error, "cannot delete the Job");
             // A retry would be refused again.
-            if error.then == Then::End { Remains::Nothing } else { Remains::Job }
+            if error.on_failure == OnFailure::EndAttempt {
+                RemovalOutcome::Removed
+            } else {
+                RemovalOutcome::JobAlive
+            }
         })
     }
 
@@ -294,8 +300,8 @@ impl Dispatcher for KubernetesDispatcher {
         self.calls.all_jobs().await
     }
 
-    async fn check(&self, steps: &Steps) {
-        check::check(&self.calls, &self.target, &self.defaults, steps).await;
+    async fn check(&self, reports: &CheckReports) {
+        check::check(&self.calls, &self.target, &self.defaults, reports).await;
     }
 }
 

@@ -24,15 +24,15 @@ mod fingerprint;
 pub mod kubernetes;
 #[cfg(target_os = "linux")]
 pub mod local;
-mod pace;
 mod platform;
+mod rate_limiter;
 
 #[cfg(any(feature = "ecs", feature = "kubernetes"))]
 pub use ambient_aws::AmbientAws;
-pub use check::Steps;
+pub use check::CheckReports;
 pub use dispatcher::{
-    Dispatcher, JobRef, Launch, Remains, Started, StopMode, TAIL_LIMIT, TailStream,
+    Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode, TAIL_LIMIT, TailStream,
 };
-pub use error::{DispatchError, Then};
-pub use pace::{Pace, Rate, Turn};
+pub use error::{DispatchError, OnFailure};
 pub use platform::{ChosenAgent, Platform, Target};
+pub use rate_limiter::{Permit, Rate, RateLimiter};

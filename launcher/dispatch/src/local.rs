@@ -29,8 +29,8 @@ pub use protection::protect_this_process;
 pub use spawn::inherited_environment;
 
 use crate::{
-    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TAIL_LIMIT,
-    TailStream, Target,
+    DispatchError, Dispatcher, JobRef, Launch, Platform, RemovalOutcome, Started, StopMode,
+    TAIL_LIMIT, TailStream, Target,
 };
 use async_trait::async_trait;
 use canyon_domain::{deadline::Observation, failure::FailureClass};
@@ -180,7 +180,7 @@ impl Dispatcher for LocalDispatcher {
         .await?
     }
 
-    async fn forget(&self, job: &JobRef) -> Remains {
+    async fn forget(&self, job: &JobRef) -> RemovalOutcome {
         let folder = self.folder(job);
         let message = match blocking(move || forget(&folder)).await {
             Ok(Ok(remains)) => return remains,
@@ -188,7 +188,7 @@ impl Dispatcher for LocalDispatcher {
             Err(error) => error.to_string(),
         };
         tracing::warn!(?job, error = message, "cannot remove the job's folder");
-        Remains::Nothing
+        RemovalOutcome::Removed
     }
 }
 
@@ -301,23 +301,23 @@ fn stop(folder: &Folder, how: StopMode) -> Result<(), DispatchError> {
     }
 }
 
-fn forget(folder: &Folder) -> io::Result<Remains> {
+fn forget(folder: &Folder) -> io::Result<RemovalOutcome> {
     let give_up = Instant::now() + START_WAIT / 10;
     while folder.path().exists() {
         // An observer holds the lock for an instant; a living job keeps it.
         if let Some(_lock) = folder.lock()? {
             if let Some(leader) = folder.leader()? {
                 if leader.is_alive()? && folder.was_started_for_job(leader.process)? {
-                    return Ok(Remains::Job);
+                    return Ok(RemovalOutcome::JobAlive);
                 }
                 tree::kill_leftovers(folder, &leader)?;
             }
-            return folder.remove().map(|()| Remains::Nothing);
+            return folder.remove().map(|()| RemovalOutcome::Removed);
         }
         if Instant::now() > give_up {
-            return Ok(Remains::Job);
+            return Ok(RemovalOutcome::JobAlive);
         }
         sleep(START_PAUSE);
     }
-    Ok(Remains::Nothing)
+    Ok(RemovalOutcome::Removed)
 }

@@ -2,14 +2,14 @@
 
 use super::offers::Offers;
 use canyon_domain::agent::Agent;
-use canyon_domain::agent_job::{AgentJob, Wish};
+use canyon_domain::agent_job::{AgentJob, DesiredState};
 use canyon_domain::runner::agents::AgentTarget;
 use jiff::Timestamp;
 
 /// Updates the agent selector of a job that no agent has taken to the runner's current one. Returns
 /// whether the job changed.
 pub(super) fn update_target(job: &mut AgentJob, target: Option<&AgentTarget>) -> bool {
-    let is_waiting = job.taken.is_none() && job.wish == Wish::Run;
+    let is_waiting = job.holder.is_none() && job.desired == DesiredState::Run;
     let is_new = is_waiting && job.target.as_ref() != target;
     if is_new {
         job.target = target.cloned();
@@ -27,11 +27,11 @@ pub(super) fn assign(
     outsider: Option<&Agent>,
     now: Timestamp,
 ) -> bool {
-    let Some(taken) = &job.taken else {
+    let Some(taken) = &job.holder else {
         return offers.offer(job, agents, now);
     };
     let holder = agents.iter().find(|agent| agent.id == taken.agent);
-    job.hand_over(agents, holder.or(outsider), now)
+    job.reassign(agents, holder.or(outsider), now)
 }
 
 #[cfg(test)]
@@ -105,14 +105,14 @@ pub(super) mod tests {
         let mut job = job();
         assign(&mut job, std::slice::from_ref(&one), None, at(0));
         job.take(&one.id, 1, "p", at(0)).unwrap();
-        job.want(Wish::Stop);
+        job.raise_desired_state(DesiredState::Stop);
         let both = [one.clone(), two.clone()];
         assert!(!assign(&mut job, &both, None, at(1)), "its holder receives the request");
         assert!(!assign(&mut job, &both[1..], Some(&one), at(1)), "also if it may launch no more");
         assert!(!assign(&mut job, &[], Some(&one), at(100)), "there is no other agent");
         let later = [agent("two", 100)];
         assert!(assign(&mut job, &later, Some(&one), at(100)));
-        assert_eq!(job.taken.unwrap().agent, two.id);
+        assert_eq!(job.holder.unwrap().agent, two.id);
     }
 
     #[test]
@@ -128,7 +128,7 @@ pub(super) mod tests {
             "its last poll is within the lease"
         );
         assert!(assign(&mut job, &others, Some(&one), at(90)));
-        let taken = job.taken.unwrap();
-        assert!(taken.agent == others[0].id && taken.handed_over);
+        let taken = job.holder.unwrap();
+        assert!(taken.agent == others[0].id && taken.reassigned);
     }
 }

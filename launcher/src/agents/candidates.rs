@@ -1,7 +1,7 @@
 //! The agents that may launch jobs of a runner, and a summary of their state.
 
 use super::dispatcher::AgentDispatcher;
-use canyon_domain::agent::{Adoption, Agent, why_waiting};
+use canyon_domain::agent::{Adoption, Agent, waiting_reason};
 use canyon_domain::agent_job::AgentJob;
 use canyon_domain::causes::Causes;
 use canyon_domain::ids::AgentId;
@@ -52,7 +52,7 @@ impl AgentDispatcher {
         agents: &[Agent],
     ) -> Result<Option<Agent>, StoreError> {
         let is_outside = |id: &&AgentId| agents.iter().all(|agent| agent.id != **id);
-        let holder = job.taken.as_ref().map(|taken| &taken.agent);
+        let holder = job.holder.as_ref().map(|taken| &taken.agent);
         let Some(holder) = holder.filter(is_outside) else { return Ok(None) };
         let found = self.platform.table.agent(self.target.org, holder).await?;
         Ok(found.filter(|agent| agent.adoption == Adoption::Adopted))
@@ -84,7 +84,7 @@ impl AgentDispatcher {
         if able.is_empty() {
             return Err(format!(
                 "{}{choice}",
-                why_waiting(&agents, id, self.agent_target(), kind, now)
+                waiting_reason(&agents, id, self.agent_target(), kind, now)
             ));
         }
         Ok(format!("these agents are connected and take its jobs: {}{choice}", able.join(", ")))
@@ -100,7 +100,8 @@ impl AgentDispatcher {
         let agents = self.agents().await.ok()?;
         let (kind, now) = (self.target.definition.runner_type(), self.now());
         let is_absent = agents.iter().all(|agent| !agent.is_at_work(kind, now));
-        is_absent
-            .then(|| why_waiting(&agents, &self.target.runner_id, self.agent_target(), kind, now))
+        is_absent.then(|| {
+            waiting_reason(&agents, &self.target.runner_id, self.agent_target(), kind, now)
+        })
     }
 }

@@ -7,11 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_dispatch::kubernetes::manifest;
 use canyon_dispatch::{
-    DispatchError, Dispatcher, JobRef, Launch, Remains, Started, Steps, StopMode, TailStream,
-    Target,
+    CheckReports, DispatchError, Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode,
+    TailStream, Target,
 };
-use canyon_domain::agent::{Agent, in_turn};
-use canyon_domain::agent_job::{AgentJob, JobOrder, Tail, Wish};
+use canyon_domain::agent::{Agent, in_offer_order};
+use canyon_domain::agent_job::{AgentJob, DesiredState, JobSpec, TailRequest};
 use canyon_domain::causes::Causes;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
@@ -74,7 +74,7 @@ impl AgentDispatcher {
 
     fn hint_owner(&self, job: &AgentJob) {
         let offered = job.offer.as_ref().map(|offer| &offer.agent);
-        if let Some(agent) = job.taken.as_ref().map(|taken| &taken.agent).or(offered) {
+        if let Some(agent) = job.holder.as_ref().map(|taken| &taken.agent).or(offered) {
             self.hint(agent);
         }
     }
@@ -84,7 +84,7 @@ impl AgentDispatcher {
     /// these agents may have room by now.
     fn hint_some(&self, agents: &[Agent]) {
         let kind = self.target.definition.runner_type();
-        for agent in in_turn(agents, kind, self.now()).into_iter().take(MAX_HINTED) {
+        for agent in in_offer_order(agents, kind, self.now()).into_iter().take(MAX_HINTED) {
             self.hint(&agent.id);
         }
     }
@@ -109,9 +109,9 @@ impl AgentDispatcher {
             fence,
             runner: self.target.runner,
             target: self.agent_target().cloned(),
-            only: chosen.map(|chosen| chosen.id.clone()),
+            only_agent: chosen.map(|chosen| chosen.id.clone()),
             only_for: chosen.map(|chosen| chosen.by),
-            order: JobOrder {
+            spec: JobSpec {
                 org_id: self.target.org_id.clone(),
                 runner_id: self.target.runner_id.clone(),
                 kind: definition.runner_type(),
@@ -122,10 +122,10 @@ impl AgentDispatcher {
             },
             priority: 0,
             offer: None,
-            taken: None,
-            wish: Wish::Run,
-            done: Wish::Run,
-            seen: None,
+            holder: None,
+            desired: DesiredState::Run,
+            applied: DesiredState::Run,
+            reported: None,
             tail: None,
             manifest: self.manifest(launch),
             polled: None,
@@ -162,13 +162,15 @@ impl AgentDispatcher {
             let outsider = self.outsider(&found, &agents).await?;
             let now = self.now();
             let changed = self.assign_or_offer(&mut found, &agents, outsider.as_ref())
-                | found.look_after(now);
+                | found.request_check(now);
             if changed && self.save(&mut found).await? == Saved::Lost {
                 continue;
             }
             agents.extend(outsider);
             return Ok(match found.observation(&agents, now) {
-                Observation::Gone(_) if found.wish == Wish::Forget => Observation::Gone(None),
+                Observation::Gone(_) if found.desired == DesiredState::Forget => {
+                    Observation::Gone(None)
+                }
                 seen => seen,
             });
         }
@@ -182,7 +184,7 @@ impl AgentDispatcher {
         agents: &[Agent],
         outsider: Option<&Agent>,
     ) -> bool {
-        if job.taken.is_none() && self.only_observes {
+        if job.holder.is_none() && self.only_observes {
             return false;
         }
         let (target, offers, now) = (self.agent_target(), &self.platform.offers, self.now());
@@ -193,25 +195,25 @@ impl AgentDispatcher {
     /// same place, which removes the job. The launcher does not observe such a job again. Returns
     /// whether the job changed.
     async fn reassign_for_removal(&self, job: &mut AgentJob) -> Result<bool, StoreError> {
-        let Some(taken) = &job.taken else { return Ok(false) };
+        let Some(taken) = &job.holder else { return Ok(false) };
         let holder = self.platform.table.agent(self.target.org, &taken.agent).await?;
         if holder.as_ref().is_some_and(|holder| taken.is_held_by(holder, self.now())) {
             return Ok(false);
         }
         let agents = self.agents().await?;
-        Ok(job.hand_over(&agents, holder.as_ref(), self.now()))
+        Ok(job.reassign(&agents, holder.as_ref(), self.now()))
     }
 
     async fn set_desired_state(
         &self,
         job: &JobRef,
-        wish: Wish,
+        desired: DesiredState,
     ) -> Result<Option<AgentJob>, DispatchError> {
         for _ in 0..MAX_TRIES {
             let found = self.find(job).await.map_err(|error| failed(&error))?;
             let Some(mut found) = found else { return Ok(None) };
-            let mut changed = found.want(wish);
-            if wish == Wish::Forget && found.done < wish {
+            let mut changed = found.raise_desired_state(desired);
+            if desired == DesiredState::Forget && found.applied < desired {
                 changed |=
                     self.reassign_for_removal(&mut found).await.map_err(|error| failed(&error))?;
             }
@@ -247,11 +249,11 @@ impl AgentDispatcher {
             tokio::time::sleep(TAIL_PAUSE).await;
             let Some(found) = self.find(job).await? else { return Ok(Ok(vec![])) };
             match found.tail.filter(|tail| tail.id == id) {
-                Some(Tail { answer: Some(Ok(bytes)), .. }) => {
+                Some(TailRequest { answer: Some(Ok(bytes)), .. }) => {
                     return Ok(STANDARD.decode(bytes).map_err(|error| error.to_string()));
                 }
-                Some(Tail { answer: Some(Err(reason)), .. }) => return Ok(Err(reason)),
-                Some(Tail { answer: None, .. }) => {}
+                Some(TailRequest { answer: Some(Err(reason)), .. }) => return Ok(Err(reason)),
+                Some(TailRequest { answer: None, .. }) => {}
                 None => {
                     return Ok(Err("another request asked for the job's output too".to_owned()));
                 }
@@ -270,13 +272,15 @@ impl AgentDispatcher {
         for _ in 0..MAX_TRIES {
             // A job in state `Forget` has no output, whether or not the agent has removed it yet.
             let can_answer = |found: &AgentJob| {
-                found.taken.is_some() && found.polled.is_none() && found.wish < Wish::Forget
+                found.holder.is_some()
+                    && found.polled.is_none()
+                    && found.desired < DesiredState::Forget
             };
             let found = self.find(job).await?.filter(can_answer);
             let Some(mut found) = found else { return Ok(Requested::NoOutput) };
             // The version of the item identifies the request: no other write has the same one.
             let id = found.version;
-            found.tail = Some(Tail { id, stream: stream.to_owned(), offset, answer: None });
+            found.tail = Some(TailRequest { id, stream: stream.to_owned(), offset, answer: None });
             if self.save(&mut found).await? == Saved::Yes {
                 return Ok(Requested::Tail(id));
             }
@@ -315,11 +319,11 @@ impl Dispatcher for AgentDispatcher {
     }
 
     async fn stop(&self, job: &JobRef, how: StopMode) -> Result<(), DispatchError> {
-        let wish = match how {
-            StopMode::Graceful => Wish::Stop,
-            StopMode::Kill => Wish::Kill,
+        let desired = match how {
+            StopMode::Graceful => DesiredState::Stop,
+            StopMode::Kill => DesiredState::Kill,
         };
-        self.set_desired_state(job, wish).await.map(drop)
+        self.set_desired_state(job, desired).await.map(drop)
     }
 
     async fn tail(
@@ -337,11 +341,11 @@ impl Dispatcher for AgentDispatcher {
     }
 
     /// The agent removes the job when it polls again, so the launcher need not retry.
-    async fn forget(&self, job: &JobRef) -> Remains {
+    async fn forget(&self, job: &JobRef) -> RemovalOutcome {
         let cleared = async {
-            let wanted = self.set_desired_state(job, Wish::Forget).await?;
+            let wanted = self.set_desired_state(job, DesiredState::Forget).await?;
             // No agent holds the job, or its holder has nothing left to do for it.
-            let is_mere_record = |job: &AgentJob| job.taken.is_none() || job.is_cleared_away();
+            let is_mere_record = |job: &AgentJob| job.holder.is_none() || job.is_removed();
             if let Some(job) = wanted.filter(is_mere_record) {
                 let deleted = self.platform.table.delete_agent_job(self.target.org, &job).await;
                 deleted.map_err(|error| failed(&error))?;
@@ -349,10 +353,10 @@ impl Dispatcher for AgentDispatcher {
             Ok::<_, DispatchError>(())
         };
         match cleared.await {
-            Ok(()) => Remains::Nothing,
+            Ok(()) => RemovalOutcome::Removed,
             Err(error) => {
                 tracing::warn!(%error, ?job, "cannot ask an agent to clear a job away");
-                Remains::Job
+                RemovalOutcome::JobAlive
             }
         }
     }
@@ -366,15 +370,15 @@ impl Dispatcher for AgentDispatcher {
             attempt: job.attempt,
             handle: Some(job.deployment.to_string()),
         };
-        Ok(found.into_iter().filter(|job| job.wish < Wish::Forget).map(name).collect())
+        Ok(found.into_iter().filter(|job| job.desired < DesiredState::Forget).map(name).collect())
     }
 
-    async fn absence(&self) -> Option<String> {
+    async fn no_agent_reason(&self) -> Option<String> {
         self.missing_agents().await
     }
 
-    async fn check(&self, steps: &Steps) {
+    async fn check(&self, reports: &CheckReports) {
         let found = Box::pin(async { self.connected().await.map(|message| ((), message)) });
-        steps.take(CheckStep::Agent, found).await;
+        reports.run_step(CheckStep::Agent, found).await;
     }
 }

@@ -3,8 +3,8 @@
 use super::AgentPlatform;
 use async_trait::async_trait;
 use canyon_dispatch::{
-    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, StopMode, TailStream,
-    Target,
+    DispatchError, Dispatcher, JobRef, Launch, Platform, RemovalOutcome, Started, StopMode,
+    TailStream, Target,
 };
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
@@ -66,7 +66,7 @@ impl Dispatcher for NoLocalJobs {
         Ok(Vec::new())
     }
 
-    async fn forget(&self, _: &JobRef) -> Remains {
-        Remains::Nothing
+    async fn forget(&self, _: &JobRef) -> RemovalOutcome {
+        RemovalOutcome::Removed
     }
 }

@@ -1,8 +1,8 @@
 //! The offers that their agents have not seen yet. They count as load, so that a burst of jobs goes
 //! to all agents with room.
 
-use canyon_domain::agent::{Agent, choose};
-use canyon_domain::agent_job::{AgentJob, OFFER};
+use canyon_domain::agent::{Agent, choose_agent};
+use canyon_domain::agent_job::{AgentJob, OFFER_TIMEOUT};
 use canyon_domain::ids::{AgentId, DeploymentId, OrgId};
 use jiff::Timestamp;
 use std::collections::HashMap;
@@ -22,25 +22,25 @@ struct Offered {
 }
 
 impl Offers {
-    /// Offers a job that no agent has taken to the agent that [`choose`] picks. Returns whether the
+    /// Offers a job that no agent has taken to the agent that [`choose_agent`] picks. Returns whether the
     /// job changed.
     pub(super) fn offer(&self, job: &mut AgentJob, agents: &[Agent], now: Timestamp) -> bool {
         let attempt = (job.deployment, job.attempt);
         // Choose and count under one lock, because many jobs are reconciled at once.
         let mut offers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !job.is_to_be_offered(agents, now) {
+        if !job.needs_offer(agents, now) {
             // An offer that could not be written no longer counts.
-            let taken_by = job.taken.as_ref().map(|taken| &taken.agent);
+            let taken_by = job.holder.as_ref().map(|taken| &taken.agent);
             let stands = taken_by.or(job.offer.as_ref().map(|offer| &offer.agent));
             if offers.get(&attempt).is_some_and(|offered| Some(&offered.agent) != stands) {
                 offers.remove(&attempt);
             }
             return false;
         }
-        offers.retain(|other, offered| *other != attempt && now < offered.at + OFFER);
-        let (org, kind) = (job.order.org_id.clone(), job.order.kind);
+        offers.retain(|other, offered| *other != attempt && now < offered.at + OFFER_TIMEOUT);
+        let (org, kind) = (job.spec.org_id.clone(), job.spec.kind);
         let loaded = loaded(agents, offers.values().filter(|offered| offered.org == org));
-        let Some(chosen) = choose(&loaded, kind, now) else { return false };
+        let Some(chosen) = choose_agent(&loaded, kind, now) else { return false };
         let changed = job.offer(chosen, agents, now);
         if changed {
             offers.insert(attempt, Offered { org, agent: chosen.id.clone(), at: now });
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(chosen.iter().filter(|id| *id == "one").count(), 4, "{chosen:?}");
         assert_eq!(next(&offers, &both, 9, 1), None, "each has been offered all that it may run");
         let mut other = job();
-        other.order.org_id = "globex".parse().unwrap();
+        other.spec.org_id = "globex".parse().unwrap();
         assert!(offers.offer(&mut other, &both, at(1)), "those of another organization were not");
 
         // The second agent has polled and has taken none of its four offers.

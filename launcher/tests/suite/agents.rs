@@ -2,14 +2,16 @@
 //! connected, and what is removed.
 
 use crate::world::{Moved, World, record};
-use canyon_dispatch::{ChosenAgent, Dispatcher, JobRef, Launch, Platform, Remains, Steps, Target};
+use canyon_dispatch::{
+    CheckReports, ChosenAgent, Dispatcher, JobRef, Launch, Platform, RemovalOutcome, Target,
+};
 use canyon_domain::agent::Agent;
-use canyon_domain::agent_job::{AgentJob, Wish};
+use canyon_domain::agent_job::{AgentJob, DesiredState};
 use canyon_domain::deadline::Observation;
 use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId, RunnerUuid};
+use canyon_domain::ports::Clock;
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_domain::runner_check::{StepReport, StepResult};
-use canyon_domain::seam::Clock;
 use canyon_launcher::agents::platforms;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -104,7 +106,7 @@ impl Far {
     /// An attempt that is to be launched.
     async fn launch(&self) -> Launch {
         let due = self.world.accept(self.org).await;
-        self.world.tend(due).await;
+        self.world.reconcile(due).await;
         Launch {
             job: JobRef { deployment: due.id, attempt: 1, handle: None },
             environment: BTreeMap::new(),
@@ -148,7 +150,7 @@ impl Far {
 
     async fn check(&self, settings: &Value) -> StepReport {
         let (sender, mut reports) = unbounded_channel();
-        self.dispatcher(settings).check(&Steps::new(sender)).await;
+        self.dispatcher(settings).check(&CheckReports::new(sender)).await;
         reports.recv().await.unwrap()
     }
 }
@@ -192,7 +194,7 @@ async fn a_live_agent_keeps_its_job_when_the_runner_selects_another() {
     far.clock().by(61);
     far.polls(&mut boston).await;
     far.dispatcher(&named("boston")).observe(&job).await;
-    assert_eq!(far.stored(&job).await.unwrap().taken.unwrap().agent, boston.id);
+    assert_eq!(far.stored(&job).await.unwrap().holder.unwrap().agent, boston.id);
 }
 
 #[tokio::test]
@@ -203,8 +205,8 @@ async fn a_job_of_a_restarted_agent_is_reassigned_although_the_runner_selects_an
         (far.job(far.taken_by(&berlin)).await, far.job(far.taken_by(&berlin)).await);
     far.restarts(&mut berlin).await;
     let holder = async |job: &JobRef| {
-        let taken = far.stored(job).await.unwrap().taken.unwrap();
-        assert!(taken.handed_over, "its new holder must be notified: {taken:?}");
+        let taken = far.stored(job).await.unwrap().holder.unwrap();
+        assert!(taken.reassigned, "its new holder must be notified: {taken:?}");
         (taken.agent, taken.session)
     };
     assert_eq!(far.dispatcher(&named("boston")).observe(&first).await, Observation::Alive);
@@ -221,9 +223,9 @@ async fn a_job_to_forget_is_reassigned_within_its_place_if_its_holder_is_gone() 
     let job = far.job(far.taken_by(&berlin)).await;
     far.clock().by(61);
     far.polls(&mut boston).await;
-    assert_eq!(far.dispatcher(&named("boston")).forget(&job).await, Remains::Nothing);
+    assert_eq!(far.dispatcher(&named("boston")).forget(&job).await, RemovalOutcome::Removed);
     let left = far.stored(&job).await.unwrap();
-    assert_eq!((left.taken.unwrap().agent, left.wish), (boston.id, Wish::Forget));
+    assert_eq!((left.holder.unwrap().agent, left.desired), (boston.id, DesiredState::Forget));
 }
 
 #[tokio::test]
@@ -237,7 +239,7 @@ async fn a_cancelled_silent_job_is_to_be_looked_after_once_its_pod_must_have_end
     let job = far.job(cancelled).await;
     let is_looked_after = async || {
         far.dispatcher(&named("berlin")).observe(&job).await;
-        far.stored(&job).await.unwrap().polled.unwrap().look
+        far.stored(&job).await.unwrap().polled.unwrap().check_pending
     };
     assert!(!is_looked_after().await, "its pod may end by itself");
     far.clock().by(4 * 60);
@@ -295,7 +297,7 @@ async fn a_job_without_a_free_agent_notifies_agents_that_may_have_room_by_now() 
 async fn a_runner_has_no_agent_until_a_selected_one_polls() {
     let far = Far::new().await;
     let mut berlin = far.agent("berlin").await;
-    let absence = async |id: &str| far.dispatcher(&named(id)).absence().await;
+    let absence = async |id: &str| far.dispatcher(&named(id)).no_agent_reason().await;
     assert_eq!(absence("berlin").await, None);
     let never =
         "waiting for an agent of runner `far`: none has ever connected that is called `boston`";
@@ -332,11 +334,15 @@ async fn a_job_without_anything_left_to_do_is_removed_at_once() {
     let never_handed_out = far.job(never_handed_out).await;
     let dispatcher = far.dispatcher(&named("berlin"));
     for job in [&waiting, &held, &never_handed_out] {
-        assert_eq!(dispatcher.forget(job).await, Remains::Nothing);
+        assert_eq!(dispatcher.forget(job).await, RemovalOutcome::Removed);
     }
     assert_eq!(far.stored(&waiting).await, None);
     assert_eq!(far.stored(&never_handed_out).await, None);
-    assert_eq!(far.stored(&held).await.unwrap().wish, Wish::Forget, "its agent removes it");
+    assert_eq!(
+        far.stored(&held).await.unwrap().desired,
+        DesiredState::Forget,
+        "its agent removes it"
+    );
 }
 
 #[tokio::test]

@@ -14,14 +14,16 @@ async fn a_start_is_not_repeated_in_another_place() {
     platform.silent_at(&["start"]);
     let due = world.accept(org).await;
     let launcher = world.launcher.clone();
-    let killed = tokio::spawn(async move { launcher.tend(due, canyon_launcher::Why::Due).await });
+    let killed = tokio::spawn(async move {
+        launcher.reconcile(due, canyon_launcher::ReconcileTrigger::Due).await
+    });
     crate::world::until("it starts", || platform.count("start") == 1).await;
     killed.abort();
     platform.silent_at(&[]);
 
     world.change_runner(org).await;
     world.clock.by(11);
-    world.tend(due).await;
+    world.reconcile(due).await;
     let held = world.read(due).await;
     let attempt = held.open_attempt().unwrap();
     assert_eq!(platform.count("start"), 1, "a second job, with the claim code of the first");
@@ -36,13 +38,15 @@ async fn a_start_of_an_unchanged_runner_is_repeated() {
     platform.silent_at(&["start"]);
     let due = world.accept(org).await;
     let launcher = world.launcher.clone();
-    let killed = tokio::spawn(async move { launcher.tend(due, canyon_launcher::Why::Due).await });
+    let killed = tokio::spawn(async move {
+        launcher.reconcile(due, canyon_launcher::ReconcileTrigger::Due).await
+    });
     crate::world::until("it starts", || platform.count("start") == 1).await;
     killed.abort();
     platform.silent_at(&[]);
 
     world.clock.by(11);
-    world.tend(due).await;
+    world.reconcile(due).await;
     assert_eq!(platform.count("start"), 2);
     let started = world.read(due).await;
     assert_eq!(started.open_attempt().unwrap().handle.as_deref(), Some("a-job"));
@@ -54,14 +58,14 @@ async fn silent_run(is_changed: bool) -> (World, canyon_store::deployment_lists:
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     let due = world.accept(org).await;
-    world.tend(due).await;
+    world.reconcile(due).await;
     world.claim(due).await;
     if is_changed {
         world.change_runner(org).await;
     }
     *platform.job.lock().unwrap() = Some(Observation::Gone(None));
     world.clock.by(61);
-    world.tend(due).await;
+    world.reconcile(due).await;
     assert_eq!(platform.count("observe"), 1);
     (world, due)
 }
@@ -75,7 +79,7 @@ async fn a_run_continues_although_its_changed_runner_does_not_find_the_job() {
     // The runner's silence ends it, and proves nothing about the job.
     for _ in 0..30 {
         world.clock.by(30);
-        world.tend(due).await;
+        world.reconcile(due).await;
     }
     let run = world.read(due).await;
     let ended = run.attempts[0].ended.as_ref();

@@ -2,8 +2,8 @@
 
 use crate::world::{RUNNER, World, passes, record, until};
 use canyon_domain::ids::{OrgUuid, RunnerCheckId};
+use canyon_domain::ports::Clock as _;
 use canyon_domain::runner_check::{CheckStatus, RunnerCheck};
-use canyon_domain::seam::Clock as _;
 use canyon_launcher::Sweeper;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 async fn ask(world: &World, org: OrgUuid) {
     let id = RunnerCheckId(Uuid::now_v7());
     let check = RunnerCheck::new(id, RUNNER.parse().unwrap(), world.clock.now());
-    world.table.ask_for_check(org, None, &check, &record()).await.unwrap();
+    world.table.request_check(org, None, &check, &record()).await.unwrap();
 }
 
 async fn check(world: &World, org: OrgUuid) -> RunnerCheck {
@@ -39,7 +39,7 @@ async fn checks_are_searched_for_after_a_hint_and_otherwise_every_half_minute() 
         sweeper.pass(&mut tasks).await.unwrap();
         assert_eq!(check(&world, orgs[1].0).await.status(world.clock.now()), CheckStatus::Waiting);
     }
-    sweeper.hinted();
+    sweeper.note_write();
     sweeper.pass(&mut tasks).await.unwrap();
     until("the check after the hint", || checked(1) == 1).await;
 

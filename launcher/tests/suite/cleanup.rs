@@ -11,9 +11,9 @@ use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::events::DeploymentEvent;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::lifecycle;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_launcher::publish::Publish;
-use canyon_launcher::{LaunchError, REMOVAL_RETRY_PAUSE, Sweeper, Why};
+use canyon_launcher::{LaunchError, REMOVAL_RETRY_PAUSE, ReconcileTrigger, Sweeper};
 use canyon_store::deployment_lists::Due;
 use canyon_store::error::BoxError;
 use canyon_store::outcome::Saved;
@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 async fn ends(world: &World, due: Due) -> Deployment {
     for _ in 0..30 {
         world.clock.by(30);
-        world.tend(due).await;
+        world.reconcile(due).await;
         let deployment = world.read(due).await;
         if deployment.status.is_terminal() {
             return deployment;
@@ -38,7 +38,7 @@ async fn ends(world: &World, due: Due) -> Deployment {
 
 async fn running(world: &World, org: OrgUuid) -> Due {
     let due = world.accept(org).await;
-    world.tend(due).await;
+    world.reconcile(due).await;
     world.claim(due).await;
     due
 }
@@ -96,7 +96,7 @@ async fn the_job_of_a_successful_deployment_is_removed_once_its_end_is_published
     // The job exits a moment after its result.
     *platform.removals_until_gone.lock().unwrap() = 2;
     let mut tasks = JoinSet::new();
-    sweeper.ended(due, &mut tasks);
+    sweeper.clean_up_ended(due, &mut tasks);
     tasks.join_all().await;
     assert_eq!(platform.count("forget"), 1, "and no slot is held meanwhile");
     asked(&platform, 3).await;
@@ -118,7 +118,7 @@ async fn an_orphaned_job_is_ended_after_a_later_end_and_a_job_that_has_just_ende
         let due = running(&world, org).await;
         end(&world, due).await;
         let mut tasks = JoinSet::new();
-        sweeper.ended(due, &mut tasks);
+        sweeper.clean_up_ended(due, &mut tasks);
         tasks.join_all().await;
         assert_eq!(platform.count("stop"), stops, "after {minutes} more minutes");
     }
@@ -126,7 +126,7 @@ async fn an_orphaned_job_is_ended_after_a_later_end_and_a_job_that_has_just_ende
     let lists = platform.count("jobs");
     *platform.refuses.lock().unwrap() = true;
     let refused = world.accept(org).await;
-    world.tend(refused).await;
+    world.reconcile(refused).await;
     assert_eq!(platform.count("jobs"), lists + 1);
 }
 
@@ -138,7 +138,7 @@ async fn a_list_of_jobs_that_is_never_answered_delays_no_end() {
     platform.silent_at(&["jobs"]);
     let due = world.accept(org).await;
     let launcher = world.launcher.clone();
-    let task = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
+    let task = tokio::spawn(async move { launcher.reconcile(due, ReconcileTrigger::Due).await });
     until("the list is asked for", || *platform.open.lock().unwrap() == 1).await;
     assert_eq!(world.read(due).await.status, Status::Failed);
     passes(Duration::from_secs(11)).await;
@@ -152,7 +152,7 @@ async fn orphaned_jobs_are_ended_within_a_time_limit_however_many_there_are() {
     let (org, platform) = world.organization("acme").await;
     *platform.refuses.lock().unwrap() = true;
     let first = world.accept(org).await;
-    world.tend(first).await;
+    world.reconcile(first).await;
     assert_eq!((platform.count("jobs"), platform.count("stop")), (1, 0));
 
     // Its job was created nevertheless. If no stop is answered, a hundred jobs take too long.
@@ -162,7 +162,7 @@ async fn orphaned_jobs_are_ended_within_a_time_limit_however_many_there_are() {
     world.clock.by(601);
     let second = world.accept(org).await;
     let launcher = world.launcher.clone();
-    let task = tokio::spawn(async move { launcher.tend(second, Why::Due).await });
+    let task = tokio::spawn(async move { launcher.reconcile(second, ReconcileTrigger::Due).await });
     until("it is stopped", || *platform.open.lock().unwrap() == 1).await;
     passes(Duration::from_secs(31)).await;
     task.await.unwrap().unwrap();
@@ -175,7 +175,7 @@ async fn orphaned_jobs_are_ended_within_a_time_limit_however_many_there_are() {
     platform.silent_at(&[]);
     world.clock.by(601);
     let third = world.accept(org).await;
-    world.tend(third).await;
+    world.reconcile(third).await;
     assert_eq!(platform.count("stop"), stopped + 1);
 }
 
@@ -203,7 +203,7 @@ async fn an_end_that_the_bus_did_not_accept_is_published_later_and_then_once() {
     let mut world = World::new().await;
     let (org, _) = world.organization("acme").await;
     let bus = Broken::default();
-    world.launcher.table = world.table.clone().telling_ends();
+    world.launcher.table = world.table.clone().with_published_ends();
     world.launcher.publisher = Some(Arc::new(bus.clone()));
     let due = running(&world, org).await;
     let mut deployment = world.read(due).await;
@@ -214,13 +214,13 @@ async fn an_end_that_the_bus_did_not_accept_is_published_later_and_then_once() {
 
     for _ in 0..2 {
         world.clock.by(600);
-        let error = world.launcher.tend(due, Why::Due).await.unwrap_err();
+        let error = world.launcher.reconcile(due, ReconcileTrigger::Due).await.unwrap_err();
         assert!(matches!(error, LaunchError::Publish { .. }), "{error}");
         assert!(world.read(due).await.due_at.is_some(), "its end is still to be published");
     }
     bus.works.store(true, Ordering::Relaxed);
     world.clock.by(600);
-    world.tend(due).await;
+    world.reconcile(due).await;
     assert_eq!(world.read(due).await.due_at, None, "nothing is left to be published");
     let taken = bus.taken.lock().unwrap().clone();
     let each: BTreeSet<_> = taken.iter().collect();

@@ -7,9 +7,9 @@ use canyon_domain::deployment::Status;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::lifecycle;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_domain::waiting::Hold;
-use canyon_launcher::Why;
+use canyon_launcher::ReconcileTrigger;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
@@ -66,14 +66,14 @@ async fn never_more_than_three(binding: &str, in_words: &str, other: &str) {
     while ended.len() < all.len() {
         let tasks = all.iter().map(|due| {
             let (launcher, due) = (world.launcher.clone(), *due);
-            tokio::spawn(async move { launcher.tend(due, Why::Due).await })
+            tokio::spawn(async move { launcher.reconcile(due, ReconcileTrigger::Due).await })
         });
         for task in tasks.collect::<Vec<_>>() {
             task.await.unwrap().unwrap();
         }
         let running = open(&world, &all).await;
         assert!((1..=3).contains(&running), "{running} run, {} have ended", ended.len());
-        assert_eq!(world.table.held_places(org, &scope).await.unwrap().len(), running);
+        assert_eq!(world.table.held_slots(org, &scope).await.unwrap().len(), running);
         for due in &all {
             let deployment = world.read(*due).await;
             if deployment.open_attempt().is_some() {
@@ -91,7 +91,7 @@ async fn never_more_than_three(binding: &str, in_words: &str, other: &str) {
         world.clock.by(6);
     }
     for scope in [scope, other] {
-        assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+        assert!(world.table.held_slots(org, &scope).await.unwrap().is_empty());
     }
 }
 
@@ -101,8 +101,8 @@ async fn a_failed_attempt_releases_its_slot_before_the_next_one_takes_it() {
     let (org, _) = world.organization("acme").await;
     let scope = limit(&world, org, "runner:somewhere", 1).await;
     let (one, other) = (world.accept(org).await, world.accept(org).await);
-    world.tend(one).await;
-    world.tend(other).await;
+    world.reconcile(one).await;
+    world.reconcile(other).await;
     assert_eq!(open(&world, &[one, other]).await, 1);
 
     let mut deployment = world.read(one).await;
@@ -112,13 +112,13 @@ async fn a_failed_attempt_releases_its_slot_before_the_next_one_takes_it() {
     deployment.version += 1;
     let saved = world.table.save_deployment(org, &deployment, Wake::None).await.unwrap();
     assert_eq!(saved, Saved::Yes);
-    assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+    assert!(world.table.held_slots(org, &scope).await.unwrap().is_empty());
 
     world.clock.by(6);
-    world.tend(other).await;
+    world.reconcile(other).await;
     assert!(world.read(other).await.open_attempt().is_some());
     world.clock.by(600);
-    world.tend(one).await;
+    world.reconcile(one).await;
     let waits = world.read(one).await;
     assert_eq!(waits.message, "waiting for the one place of runner `somewhere`");
     assert_eq!(waits.hold, Some(Hold::Limit(scope)));
@@ -130,7 +130,7 @@ async fn a_slot_whose_holder_is_gone_is_reclaimed() {
     let (org, _) = world.organization("acme").await;
     let scope = limit(&world, org, "organization", 1).await;
     let gone = world.accept(org).await;
-    world.tend(gone).await;
+    world.reconcile(gone).await;
     world.claim(gone).await;
     let client = world.embedded.client();
     let scan = client.scan().table_name("canyon").send().await.unwrap();
@@ -138,16 +138,16 @@ async fn a_slot_whose_holder_is_gone_is_reclaimed() {
     let mut items = scan.items().iter();
     let item = items.find(|item| is_place(item["pk"].as_s().unwrap())).unwrap().clone();
     end(&world, gone).await;
-    assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+    assert!(world.table.held_slots(org, &scope).await.unwrap().is_empty());
     // As after a restore of a part of the table, or a defect: no process ever releases it.
     client.put_item().table_name("canyon").set_item(Some(item)).send().await.unwrap();
-    let held = world.table.held_places(org, &scope).await.unwrap();
+    let held = world.table.held_slots(org, &scope).await.unwrap();
     assert_eq!(held[0].holder.deployment, gone.id);
 
     let due = world.accept(org).await;
-    world.tend(due).await;
+    world.reconcile(due).await;
     assert!(world.read(due).await.open_attempt().is_some());
-    let held = world.table.held_places(org, &scope).await.unwrap();
+    let held = world.table.held_slots(org, &scope).await.unwrap();
     assert_eq!(held.len(), 1);
     assert_eq!(held[0].holder.deployment, due.id);
 }
@@ -159,23 +159,23 @@ async fn a_deployment_without_an_agent_holds_no_slot_and_waits_for_one() {
     let absent = "waiting for an agent of runner `somewhere`: none has ever connected";
     *script.absence.lock().unwrap() = Some(absent.to_owned());
     let unlimited = world.accept(org).await;
-    world.tend(unlimited).await;
+    world.reconcile(unlimited).await;
     assert!(world.read(unlimited).await.open_attempt().is_some(), "it takes no slot");
     assert_eq!(script.count("absence"), 0, "without a limit, no call is made");
 
     let scope = limit(&world, org, "organization", 1).await;
     let due = world.accept(org).await;
-    world.tend(due).await;
+    world.reconcile(due).await;
     let waits = world.read(due).await;
     assert_eq!((waits.status, waits.message.as_str()), (Status::Queued, absent));
     assert_eq!(waits.hold, Some(Hold::Agent));
-    assert!(world.table.held_places(org, &scope).await.unwrap().is_empty());
+    assert!(world.table.held_slots(org, &scope).await.unwrap().is_empty());
 
     *script.absence.lock().unwrap() = None;
     world.clock.by(30);
-    world.tend(due).await;
+    world.reconcile(due).await;
     assert!(world.read(due).await.open_attempt().is_some());
-    assert_eq!(world.table.held_places(org, &scope).await.unwrap().len(), 1);
+    assert_eq!(world.table.held_slots(org, &scope).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -183,13 +183,13 @@ async fn an_attempt_from_before_a_limit_holds_no_slot_and_releases_none() {
     let world = World::new().await;
     let (org, _) = world.organization("acme").await;
     let before = world.accept(org).await;
-    world.tend(before).await;
+    world.reconcile(before).await;
     let scope = limit(&world, org, "organization", 1).await;
     let after = world.accept(org).await;
-    world.tend(after).await;
+    world.reconcile(after).await;
     assert_eq!(open(&world, &[before, after]).await, 2);
     world.claim(before).await;
     end(&world, before).await;
-    let held = world.table.held_places(org, &scope).await.unwrap();
+    let held = world.table.held_slots(org, &scope).await.unwrap();
     assert_eq!(held.iter().map(|held| held.holder.deployment).collect::<Vec<_>>(), [after.id]);
 }

@@ -8,9 +8,9 @@ use crate::world::World;
 use async_trait::async_trait;
 use canyon_domain::deployment::Status;
 use canyon_domain::events::DeploymentEvent;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_launcher::publish::Publish;
-use canyon_launcher::{LaunchError, RECONCILE_TIMEOUT, Sweeper, Why};
+use canyon_launcher::{LaunchError, RECONCILE_TIMEOUT, ReconcileTrigger, Sweeper};
 use canyon_store::error::BoxError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ async fn a_deployment_whose_platform_never_answers_ends_by_its_deadlines() {
     let due = world.accept(org).await;
     // Five minutes to start, half a minute to stop, two minutes for a proof.
     for _ in 0..20 {
-        world.tend(due).await;
+        world.reconcile(due).await;
         if world.read(due).await.status.is_terminal() {
             break;
         }
@@ -116,13 +116,13 @@ async fn a_reconciliation_that_hangs_without_another_limit_is_cancelled_and_retr
     let mut world = World::new().await;
     let (org, answers) = world.organization("honest").await;
     *answers.refuses.lock().unwrap() = true;
-    world.launcher.table = world.table.clone().telling_ends();
+    world.launcher.table = world.table.clone().with_published_ends();
     world.launcher.publisher = Some(Arc::new(SilentBus));
     let due = world.accept(org).await;
-    world.tend(due).await;
+    world.reconcile(due).await;
     world.clock.by(61);
     let (launcher, before) = (world.launcher.clone(), world.clock.now());
-    let task = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
+    let task = tokio::spawn(async move { launcher.reconcile(due, ReconcileTrigger::Due).await });
     // It postpones the deployment before it publishes.
     let is_postponed = async || world.read(due).await.due_at.is_some_and(|at| at > before);
     soon("it publishes, and has postponed the deployment", is_postponed).await;

@@ -7,7 +7,7 @@ use canyon_dispatch::JobRef;
 use canyon_domain::deadline::Observation;
 use canyon_domain::environment_state::Doubt;
 use canyon_domain::unfinished_run::UnfinishedRun;
-use canyon_launcher::{Sweeper, Why};
+use canyon_launcher::{ReconcileTrigger, Sweeper};
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::deployment_lists::Due;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn ends_without_proof(world: &World, due: Due, platform: &Script) {
     says(platform, Observation::Unknown("it is away".to_owned()));
     for _ in 0..4 {
         world.clock.by(301);
-        world.tend(due).await;
+        world.reconcile(due).await;
     }
     assert!(world.read(due).await.status.is_terminal());
 }
@@ -58,9 +58,9 @@ async fn what_a_job_left_is_read_when_it_is_proved_gone_after_the_deployments_en
     assert_eq!(platform.count("forget"), 0, "the evidence stays where it is");
     *platform.events.lock().unwrap() = UNWRITTEN.to_vec();
     says(&platform, Observation::Gone(None));
-    world.tend(due).await;
+    world.reconcile(due).await;
     assert_is_salvaged(&world, due, &platform).await;
-    world.launcher.tend(due, Why::Ended).await.unwrap();
+    world.launcher.reconcile(due, ReconcileTrigger::Ended).await.unwrap();
     assert_eq!(platform.count("tail"), 3, "once: each stream to its end");
 }
 
@@ -73,11 +73,11 @@ async fn of_two_readings_at_once_the_first_to_be_saved_counts() {
     // The first to read finds no events, and is slow.
     platform.silent_at(&["tail of log"]);
     let launcher = world.launcher.clone();
-    let slow = tokio::spawn(async move { launcher.tend(due, Why::Ended).await });
+    let slow = tokio::spawn(async move { launcher.reconcile(due, ReconcileTrigger::Ended).await });
     until("it has read no events", || platform.count("tail of log") > 0).await;
     platform.silent_at(&[]);
     *platform.events.lock().unwrap() = UNWRITTEN.to_vec();
-    world.tend(due).await;
+    world.reconcile(due).await;
     assert_is_salvaged(&world, due, &platform).await;
     while !slow.is_finished() {
         passes(Duration::from_secs(1)).await;
@@ -113,7 +113,7 @@ async fn the_next_launch_of_the_environment_reads_what_an_unfinished_job_left() 
     let (due, platform) = applying(&world, (0, 0)).await;
     ends_without_proof(&world, due, &platform).await;
     let next = world.accept_after(due).await;
-    world.tend(next).await;
+    world.reconcile(next).await;
     let run = Some(UnfinishedRun { by: due.id, unsalvaged: true });
     assert_eq!(
         unfinished(&world, due, next).await,
@@ -123,12 +123,12 @@ async fn the_next_launch_of_the_environment_reads_what_an_unfinished_job_left() 
     // The runner of that run has refused the state, and the platform is back.
     says(&platform, Observation::Gone(None));
     world.clock.by(3_000);
-    world.tend(next).await;
+    world.reconcile(next).await;
     assert!(world.read(next).await.status.is_terminal());
     *platform.events.lock().unwrap() = UNWRITTEN.to_vec();
     let third = world.accept_after(due).await;
     let forgotten = platform.count("forget");
-    world.tend(third).await;
+    world.reconcile(third).await;
     let state = world.environment(third).await.state.unwrap();
     assert_eq!(state.unwritten.map(|state| state.by), Some(due.id));
     assert_eq!(platform.count("forget"), forgotten + 1);
@@ -148,7 +148,7 @@ async fn events_that_the_platform_does_not_return_at_first_are_read_later() {
     assert_eq!(platform.count("forget"), 0);
     *platform.loses_output.lock().unwrap() = false;
     world.clock.by(11);
-    world.tend(due).await;
+    world.reconcile(due).await;
     assert_is_salvaged(&world, due, &platform).await;
 }
 
@@ -159,7 +159,7 @@ async fn a_platform_without_output_leaves_no_doubt_about_a_run_that_was_reportin
         let (due, platform) = applying(&world, (0, 0)).await;
         says(&platform, Observation::Gone(None));
         world.clock.by(silence);
-        world.launcher.tend(due, Why::JobGone).await.unwrap();
+        world.launcher.reconcile(due, ReconcileTrigger::JobGone).await.unwrap();
         let ended = world.read(due).await;
         assert!(ended.status.is_terminal());
         assert_eq!(ended.is_unsalvaged(), is_unsalvaged, "after {silence} s");
@@ -176,7 +176,7 @@ async fn a_platform_that_does_not_return_a_jobs_output_holds_up_the_end_for_less
     platform.silent_at(&["tail"]);
     world.clock.by(61);
     let launcher = world.launcher.clone();
-    let ends = tokio::spawn(async move { launcher.tend(due, Why::Due).await });
+    let ends = tokio::spawn(async move { launcher.reconcile(due, ReconcileTrigger::Due).await });
     until("it asks for the output", || platform.count("tail") > 0).await;
     let mut seconds = 0;
     while !ends.is_finished() {

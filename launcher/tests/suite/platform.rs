@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use canyon_dispatch::{
-    DispatchError, Dispatcher, JobRef, Launch, Platform, Remains, Started, Steps, StopMode,
-    TailStream, Target,
+    CheckReports, DispatchError, Dispatcher, JobRef, Launch, Platform, RemovalOutcome, Started,
+    StopMode, TailStream, Target,
 };
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
@@ -129,14 +129,14 @@ impl Dispatcher for Scene {
         Ok(kept.iter().skip(usize::try_from(offset).unwrap()).copied().collect())
     }
 
-    async fn forget(&self, _: &JobRef) -> Remains {
+    async fn forget(&self, _: &JobRef) -> RemovalOutcome {
         self.0.ask("forget").await;
         let mut left = self.0.removals_until_gone.lock().unwrap();
         if *left == 0 {
-            return Remains::Nothing;
+            return RemovalOutcome::Removed;
         }
         *left -= 1;
-        Remains::Job
+        RemovalOutcome::JobAlive
     }
 
     async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {
@@ -144,12 +144,12 @@ impl Dispatcher for Scene {
         Ok(self.0.jobs.lock().unwrap().clone())
     }
 
-    async fn absence(&self) -> Option<String> {
+    async fn no_agent_reason(&self) -> Option<String> {
         self.0.ask("absence").await;
         self.0.absence.lock().unwrap().clone()
     }
 
-    async fn check(&self, _: &Steps) {
+    async fn check(&self, _: &CheckReports) {
         self.0.ask("check").await;
     }
 }

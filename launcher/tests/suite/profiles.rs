@@ -7,8 +7,8 @@ use canyon_domain::attempt::Outcome;
 use canyon_domain::deployment::Status;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::ids::OrgUuid;
+use canyon_domain::ports::Clock as _;
 use canyon_domain::runner_profile::{ProfileSettings, RunnerProfile};
-use canyon_domain::seam::Clock as _;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ async fn a_job_is_launched_with_the_settings_of_its_profile() {
     let (org, platform) = organization(&world).await;
     make(&world, org, json!({ "memory_limit": 4096 })).await;
     let due = world.accept_with(org, json!({ "region": "eu" })).await;
-    world.tend(due).await;
+    world.reconcile(due).await;
     assert_eq!(platform.count("start"), 1);
     let used = platform.definition.lock().unwrap().clone().unwrap();
     let used = &used["runner_configuration"];
@@ -88,7 +88,7 @@ async fn a_profile_that_cannot_be_used_ends_the_deployment_with_its_name() {
             make(&world, org, job).await;
         }
         let due = world.accept_with(org, variables).await;
-        world.tend(due).await;
+        world.reconcile(due).await;
         let ended = world.read(due).await;
         assert_eq!((ended.status, ended.attempts.len()), (Status::Failed, 1), "{ended:?}");
         let end = ended.attempts[0].ended.as_ref().unwrap();
@@ -105,13 +105,13 @@ async fn a_running_job_is_observed_although_its_profile_was_deleted() {
     let (org, platform) = organization(&world).await;
     make(&world, org, json!({ "memory_limit": 4096 })).await;
     let due = world.accept_with(org, json!({ "region": "eu" })).await;
-    world.tend(due).await;
+    world.reconcile(due).await;
     world.claim(due).await;
     let id = PROFILE.parse().unwrap();
     let deleted = world.table.delete_runner_profile(org, &id, &record()).await.unwrap();
     assert_eq!(deleted, Deleted::Yes);
     world.clock.by(61);
-    world.tend(due).await;
+    world.reconcile(due).await;
     assert_eq!(platform.count("observe"), 1);
     assert_eq!(world.read(due).await.status, Status::Running);
 }

@@ -24,7 +24,7 @@ pub(crate) const UNWRITTEN: &[u8] = br#"{"@level":"info","type":"apply_start","h
 pub(crate) async fn applying(world: &World, streams_from: (u64, u64)) -> (Due, Arc<Script>) {
     let (org, platform) = world.organization("acme").await;
     let due = world.accept(org).await;
-    world.tend(due).await;
+    world.reconcile(due).await;
     world.claim(due).await;
     let mut deployment = world.read(due).await;
     let attempt = deployment.attempts.last_mut().unwrap();
@@ -40,7 +40,7 @@ pub(crate) async fn applying(world: &World, streams_from: (u64, u64)) -> (Due, A
 pub(crate) async fn dies(world: &World, due: Due, platform: &Script) {
     *platform.job.lock().unwrap() = Some(Observation::Gone(None));
     world.clock.by(61);
-    world.tend(due).await;
+    world.reconcile(due).await;
 }
 
 async fn store(world: &World, of: StreamRef, offset: u64, bytes: &[u8]) {

@@ -3,18 +3,18 @@
 use crate::platform::{Script, Scripted};
 use canyon_domain::attempt::{Claim, SecretHash};
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
+use canyon_domain::deployment::{Deployment, Mode, Status, StoredResults};
+use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
+use canyon_domain::ports::{Clock, Entropy as _};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
-use canyon_domain::seam::{Clock, Entropy as _};
-use canyon_domain::turn::Turns;
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
-use canyon_launcher::{Launcher, Why};
+use canyon_launcher::{Launcher, ReconcileTrigger};
 use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use canyon_store::deployment_item::Wake;
@@ -89,7 +89,7 @@ impl World {
             platforms: [RunnerType::Local, RunnerType::DockerAgent]
                 .map(|kind| (kind, Arc::new(scripted.clone()) as _))
                 .into(),
-            last_looks: Arc::default(),
+            last_job_lists: Arc::default(),
             limits: Arc::default(),
             publisher: None,
         };
@@ -132,7 +132,7 @@ impl World {
         let id = DeploymentId(System.id(now));
         let mut environment = environment(&format!("env-{}", id.0.simple()), now);
         self.table.create_environment(org, &environment, &record()).await.unwrap();
-        environment.turns.join(id).unwrap();
+        environment.queue.join(id).unwrap();
         environment.version += 1;
         let (new, record) = (deployment(id, &environment, now), record());
         let mut bundle = bundle();
@@ -147,7 +147,7 @@ impl World {
         let (org, now) = (before.org, self.clock.now());
         let id = DeploymentId(System.id(now));
         let mut environment = self.environment(before).await;
-        environment.turns.join(id).unwrap();
+        environment.queue.join(id).unwrap();
         environment.version += 1;
         let (new, bundle, record) = (deployment(id, &environment, now), bundle(), record());
         let stored = self.table.accept_deployment(org, &new, &bundle, &environment, None, &record);
@@ -193,8 +193,8 @@ impl World {
         assert_eq!(saved, Saved::Yes);
     }
 
-    pub(crate) async fn tend(&self, due: Due) {
-        self.launcher.tend(due, Why::Due).await.unwrap();
+    pub(crate) async fn reconcile(&self, due: Due) {
+        self.launcher.reconcile(due, ReconcileTrigger::Due).await.unwrap();
     }
 }
 
@@ -230,7 +230,7 @@ fn environment(name: &str, now: Timestamp) -> Environment {
         runner_id: RUNNER.parse().unwrap(),
         created_at: now,
         updated_at: now,
-        turns: Turns::default(),
+        queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
         state: None,
@@ -267,7 +267,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         counts: None,
         state: None,
         refused_deletions: None,
-        kept: Kept::default(),
+        kept: StoredResults::default(),
         completed_at: None,
         version: 1,
     }

@@ -1,11 +1,12 @@
 //! One simulated agent: it polls, takes jobs, and plays the jobs itself.
 
 use canyon_api::agent::{
-    JobKey, JobReport, MAX_WAIT, OpenSession, PROTOCOL, Poll, Reports, TakeJobs, TakenJob, Work,
+    JobKey, JobReport, MAX_WAIT_SECONDS, OpenSession, PROTOCOL, Poll, Reports, TakeJobs, TakenJob,
+    Work,
 };
 use canyon_api::attempt::{ClaimBody, DeploymentResultsUpdateBody, ResultStatus};
 use canyon_api::client::{Client, ClientError};
-use canyon_domain::agent_job::Wish;
+use canyon_domain::agent_job::DesiredState;
 use canyon_domain::deadline::Observation;
 use canyon_domain::runner::RunnerType;
 use std::collections::BTreeMap;
@@ -62,7 +63,7 @@ impl Companion {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
             serves: vec![RunnerType::Local],
-            place: format!("place of {name}"),
+            platform_id: format!("place of {name}"),
             labels: BTreeMap::new(),
             run_untagged_jobs: None,
             runner: runner.parse().ok(),
@@ -78,7 +79,7 @@ impl Companion {
 
     /// Polls without end.
     pub(crate) async fn work(self, counts: Arc<Counts>) {
-        let poll = Poll { wait_seconds: MAX_WAIT, ..Poll::default() };
+        let poll = Poll { wait_seconds: MAX_WAIT_SECONDS, ..Poll::default() };
         loop {
             let answer = self.client.poll_work(&self.name, self.session, &poll).await;
             let done = match answer {
@@ -97,7 +98,7 @@ impl Companion {
 
     async fn handle(&self, work: Work, counts: &Counts) -> Result<(), ClientError> {
         let mut reports: Vec<_> =
-            work.wishes.iter().map(|wish| done(wish.job, wish.wish)).collect();
+            work.desired_states.iter().map(|wish| done(wish.job, wish.desired)).collect();
         if !work.offers.is_empty() {
             let jobs = TakeJobs { jobs: work.offers };
             for taken in self.client.take_jobs(&self.name, self.session, &jobs).await?.taken {
@@ -117,7 +118,12 @@ impl Companion {
         let deployment = taken.job.deployment.to_string();
         let code = taken.environment.get("CANYON_CLAIM_CODE").cloned().unwrap_or_default();
         let claimant = format!("{}-of-{:016}", self.name, taken.job.attempt);
-        let body = ClaimBody { claimant, host: None, job_format: Some(canyon_domain::job::FORMAT) };
+        let body = ClaimBody {
+            claimant,
+            host: None,
+            user: None,
+            job_format: Some(canyon_domain::job::FORMAT),
+        };
         let claimed = self
             .client
             .with_token(code.into())
@@ -148,8 +154,8 @@ fn report(job: JobKey) -> JobReport {
     JobReport { job, observation: None, handle: None, done: None, tail: None }
 }
 
-fn done(job: JobKey, wish: Wish) -> JobReport {
-    JobReport { done: Some(wish), ..report(job) }
+fn done(job: JobKey, desired: DesiredState) -> JobReport {
+    JobReport { done: Some(desired), ..report(job) }
 }
 
 fn gone(job: JobKey) -> JobReport {

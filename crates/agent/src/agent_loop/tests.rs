@@ -3,7 +3,7 @@ use crate::settings::faults::Faults;
 use crate::settings::identity::Machine;
 use crate::settings::layers::Layer;
 use crate::sign_in::SignIn;
-use canyon_domain::agent_job::OFFER;
+use canyon_domain::agent_job::OFFER_TIMEOUT;
 use serde_json::{Value, from_value, json};
 use std::path::Path;
 
@@ -58,12 +58,12 @@ fn job(attempt: u32) -> JobKey {
 }
 
 /// A session in which the agent holds a job of a type that it does not launch.
-fn holding(job: JobKey, wish: Wish) -> SessionOpened {
+fn holding(job: JobKey, desired: DesiredState) -> SessionOpened {
     let order = json!({
         "org_id": "acme", "runner_id": "far", "kind": "kubernetes-agent", "project": "shop", "env": "dev",
         "definition": {}, "launched_at": "2026-01-01T10:00:00Z",
     });
-    opened(&json!([{ "job": job, "order": order, "wish": wish }]))
+    opened(&json!([{ "job": job, "order": order, "wish": desired }]))
 }
 
 fn opened(held: &Value) -> SessionOpened {
@@ -78,7 +78,7 @@ fn due_at_once_in(opened: SessionOpened) -> Vec<JobKey> {
     let folder = tempfile::tempdir().unwrap();
     let mut agent = agent_loop(folder.path());
     agent.unconfirmed.jobs.push(job(1));
-    agent.unconfirmed.failed(1, Some(OFFER));
+    agent.unconfirmed.failed(1, Some(OFFER_TIMEOUT));
     assert!(agent.unconfirmed.due().is_empty(), "not before its time");
     agent.begin(opened);
     agent.unconfirmed.jobs.push(job(2));
@@ -89,8 +89,8 @@ fn due_at_once_in(opened: SessionOpened) -> Vec<JobKey> {
 async fn once_a_session_leaves_no_take_unconfirmed_the_next_offer_is_taken_at_once() {
     let not_held = due_at_once_in(opened(&json!([])));
     assert_eq!(not_held, [job(2)]);
-    let never_to_start = due_at_once_in(holding(job(1), Wish::Stop));
+    let never_to_start = due_at_once_in(holding(job(1), DesiredState::Stop));
     assert_eq!(never_to_start, [job(2)]);
-    let still_unconfirmed = due_at_once_in(holding(job(1), Wish::Run));
+    let still_unconfirmed = due_at_once_in(holding(job(1), DesiredState::Run));
     assert!(still_unconfirmed.is_empty(), "{still_unconfirmed:?}");
 }

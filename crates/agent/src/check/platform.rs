@@ -5,10 +5,10 @@ use crate::kinds::Kind;
 use crate::kinds::local::has_executable;
 use crate::settings::Settings;
 use crate::settings::dispatcher::DispatcherType;
-use canyon_dispatch::{Steps, Target};
+use canyon_dispatch::{CheckReports, Target};
 use canyon_domain::ids::{OrgUuid, RunnerUuid};
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::runner::RunnerDefinition;
-use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_identity::system::System;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(super) async fn check(
     definition: Option<&Path>,
     report: &mut Report,
 ) {
-    match tokio::time::timeout(TIMEOUT, kind.place()).await {
+    match tokio::time::timeout(TIMEOUT, kind.platform_id()).await {
         Ok(Ok(place)) => report.ok(Step::Platform, format!("jobs run in {place}")),
         Ok(Err(error)) => return report.failed(Step::Platform, error),
         Err(_) => return report.failed(Step::Platform, "does not answer in time"),
@@ -73,7 +73,7 @@ pub(super) async fn check(
         agent: None,
     }));
     let (reports, mut received) = mpsc::unbounded_channel();
-    let tried = async move { dispatcher.check(&Steps::new(reports)).await };
+    let tried = async move { dispatcher.check(&CheckReports::new(reports)).await };
     let is_late = tokio::time::timeout(TIMEOUT, tried).await.is_err();
     while let Ok(step) = received.try_recv() {
         report.of_platform(&step);

@@ -22,8 +22,8 @@ async fn answered_as(
     }
     let answer = (StatusCode::from_u16(status).unwrap(), headers, body.to_owned());
     let router = Router::new().fallback(move |asked: HeaderMap| async move {
-        let request_id = answers(&asked[ASK]);
-        (request_id.map(|id| [(ANSWER_TO, id)]), answer).into_response()
+        let request_id = answers(&asked[NONCE_HEADER]);
+        (request_id.map(|id| [(ANSWER_NONCE_HEADER, id)]), answer).into_response()
     });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -61,8 +61,8 @@ impl Kind for DockerKind {
         RunnerType::DockerAgent
     }
 
-    async fn place(&self) -> Result<String, KindError> {
-        self.platform.place().await.map_err(KindError::of)
+    async fn platform_id(&self) -> Result<String, KindError> {
+        self.platform.platform_id().await.map_err(KindError::of)
     }
 
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
@@ -70,7 +70,7 @@ impl Kind for DockerKind {
     }
 
     async fn found(&self) -> Result<Vec<JobKey>, KindError> {
-        let found = self.platform.found().await.map_err(KindError::of)?;
+        let found = self.platform.all_jobs().await.map_err(KindError::of)?;
         let key = |(runner, job): (RunnerUuid, JobRef)| JobKey {
             runner,
             deployment: job.deployment,
@@ -80,6 +80,6 @@ impl Kind for DockerKind {
     }
 
     fn cleaner(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
-        Some(self.platform.clearer())
+        Some(self.platform.remover())
     }
 }

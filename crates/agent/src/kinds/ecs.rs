@@ -6,7 +6,7 @@ use crate::settings::dispatcher::{ACKNOWLEDGED, DispatcherSettings};
 use async_trait::async_trait;
 use canyon_api::agent::JobKey;
 use canyon_dispatch::ecs::{EcsDefaults, EcsPlatform};
-use canyon_dispatch::{AmbientAws, Dispatcher, Pace, Platform as _, Rate, Target, Turn};
+use canyon_dispatch::{AmbientAws, Dispatcher, Permit, Platform as _, Rate, RateLimiter, Target};
 use canyon_domain::runner::RunnerType;
 use canyon_domain::runner::ecs::LaunchType;
 use std::error::Error;
@@ -21,7 +21,7 @@ pub(super) fn kind(
 ) -> Result<Arc<dyn Kind>, KindError> {
     let (ambient, defaults) = read(settings, variable)?;
     let limiter = Arc::new(ProcessRateLimiter::default());
-    let platform = Arc::new(EcsPlatform::in_place(ambient, limiter, defaults));
+    let platform = Arc::new(EcsPlatform::for_agent(ambient, limiter, defaults));
     Ok(Arc::new(EcsKind { platform, place: OnceCell::new() }))
 }
 
@@ -76,8 +76,8 @@ impl Kind for EcsKind {
         RunnerType::EcsAgent
     }
 
-    async fn place(&self) -> Result<String, KindError> {
-        let place = self.place.get_or_try_init(|| self.platform.place()).await;
+    async fn platform_id(&self) -> Result<String, KindError> {
+        let place = self.place.get_or_try_init(|| self.platform.platform_id()).await;
         place.cloned().map_err(KindError::of)
     }
 
@@ -104,23 +104,23 @@ struct ProcessRateLimiter {
 }
 
 #[async_trait]
-impl Pace for ProcessRateLimiter {
-    async fn turn(
+impl RateLimiter for ProcessRateLimiter {
+    async fn acquire(
         &self,
         rate: &Rate,
-        patience: Duration,
-    ) -> Result<Turn, Box<dyn Error + Send + Sync>> {
+        max_wait: Duration,
+    ) -> Result<Permit, Box<dyn Error + Send + Sync>> {
         let now = Instant::now();
         let interval = Duration::from_secs(1) / rate.per_second.max(1);
         let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
         let full = full_at.map_or(now, |at| at.max(now));
         let ahead = full.duration_since(now);
         let wait = ahead.saturating_sub(interval * rate.burst.max(1).saturating_sub(1));
-        if wait > patience {
-            return Ok(Turn::Later(wait));
+        if wait > max_wait {
+            return Ok(Permit::RetryAfter(wait));
         }
         *full_at = Some(full + interval);
-        Ok(Turn::Taken(wait))
+        Ok(Permit::Granted(wait))
     }
 }
 
@@ -134,10 +134,13 @@ mod tests {
         let rate = Rate { name: "r".to_owned(), burst: 3, per_second: 1 };
         let mut waits = vec![];
         for _ in 0..5 {
-            waits.push(pace.turn(&rate, Duration::from_millis(1_500)).await.unwrap());
+            waits.push(pace.acquire(&rate, Duration::from_millis(1_500)).await.unwrap());
         }
-        assert!(waits[..3].iter().all(|turn| *turn == Turn::Taken(Duration::ZERO)), "{waits:?}");
-        assert!(matches!(waits[3], Turn::Taken(wait) if wait > Duration::from_millis(500)));
-        assert!(matches!(waits[4], Turn::Later(_)), "{waits:?}");
+        assert!(
+            waits[..3].iter().all(|turn| *turn == Permit::Granted(Duration::ZERO)),
+            "{waits:?}"
+        );
+        assert!(matches!(waits[3], Permit::Granted(wait) if wait > Duration::from_millis(500)));
+        assert!(matches!(waits[4], Permit::RetryAfter(_)), "{waits:?}");
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn kind(
     variable: Variable<'_>,
 ) -> Result<Arc<dyn Kind>, KindError> {
     let (source, defaults) = read(settings, variable)?;
-    let platform = Arc::new(KubernetesPlatform::in_place(source, defaults));
+    let platform = Arc::new(KubernetesPlatform::for_agent(source, defaults));
     Ok(Arc::new(KubernetesKind { platform, place: OnceCell::new() }))
 }
 
@@ -56,8 +56,8 @@ impl Kind for KubernetesKind {
         RunnerType::KubernetesAgent
     }
 
-    async fn place(&self) -> Result<String, KindError> {
-        let place = self.place.get_or_try_init(|| self.platform.place()).await;
+    async fn platform_id(&self) -> Result<String, KindError> {
+        let place = self.place.get_or_try_init(|| self.platform.platform_id()).await;
         place.cloned().map_err(KindError::of)
     }
 

@@ -11,9 +11,9 @@ use canyon_api::agent::JobKey;
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
 use canyon_dispatch::{Dispatcher, Target};
 use canyon_domain::ids::RunnerUuid;
+use canyon_domain::ports::Clock as _;
+use canyon_domain::ports::Entropy as _;
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition, RunnerType};
-use canyon_domain::seam::Clock as _;
-use canyon_domain::seam::Entropy as _;
 use canyon_identity::key_file;
 use canyon_identity::system::System;
 use std::collections::{BTreeMap, HashMap};
@@ -142,7 +142,7 @@ impl Kind for LocalKind {
     }
 
     /// The id in the state folder. The machine's name is not used, because other machines may have the same name.
-    async fn place(&self) -> Result<String, KindError> {
+    async fn platform_id(&self) -> Result<String, KindError> {
         let make = || System.id(System.now()).to_string().into_bytes();
         let id = key_file::load_or_create(&self.state_dir.join("place"), make)
             .map_err(|error| KindError(canyon_domain::causes::Causes(&error).to_string()))?;

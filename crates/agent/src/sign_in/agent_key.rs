@@ -3,9 +3,9 @@
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFE, KeyClaims};
+use canyon_api::agent::{KEY_AUDIENCE, KEY_TOKEN_LIFETIME_SECONDS, KeyClaims};
 use canyon_domain::ids::{AgentId, OrgId};
-use canyon_domain::seam::Entropy as _;
+use canyon_domain::ports::Entropy as _;
 use canyon_domain::to_json::to_json_text;
 use canyon_identity::agent_key::AgentKey;
 use canyon_identity::key_file;
@@ -20,9 +20,9 @@ const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const END: &str = "-----END PRIVATE KEY-----";
 /// The most bytes that are read of a key file; ed25519 keys are much shorter.
 const MAX_LENGTH: u64 = 16 * 1024;
-/// The lifetime of a token in seconds: less than [`KEY_TOKEN_LIFE`], because a clock that was set by whole seconds may be
+/// The lifetime of a token in seconds: less than [`KEY_TOKEN_LIFETIME_SECONDS`], because a clock that was set by whole seconds may be
 /// behind.
-const LIFE: i64 = KEY_TOKEN_LIFE - 5;
+const LIFE: i64 = KEY_TOKEN_LIFETIME_SECONDS - 5;
 
 /// Why the agent has no key.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +161,9 @@ mod tests {
         let token = KeyToken::parse(token.expose_secret()).unwrap();
         let claims: KeyClaims = key.public().verify(&token).unwrap();
         assert_eq!((claims.sub.as_str(), claims.aud.as_str()), ("east-1", "canyon:acme"));
-        assert!(claims.exp - claims.iat <= KEY_TOKEN_LIFE && claims.iat == now.as_second());
+        assert!(
+            claims.exp - claims.iat <= KEY_TOKEN_LIFETIME_SECONDS && claims.iat == now.as_second()
+        );
     }
 
     #[test]

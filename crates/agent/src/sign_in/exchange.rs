@@ -9,7 +9,7 @@ use crate::answer;
 use crate::backoff::Backoff;
 use crate::retry_after;
 use crate::server_clock::ServerClock;
-use canyon_api::ask::{self, ANSWER_TO, ASK};
+use canyon_api::nonce::{self, ANSWER_NONCE_HEADER, NONCE_HEADER};
 use canyon_api::token_exchange::{AccessToken, GRANT_TYPE, JWT, OAuthError};
 use canyon_domain::ids::{OrgId, ServiceAccountId};
 use secrecy::{ExposeSecret, SecretString};
@@ -131,20 +131,25 @@ impl Exchange {
         ];
         let began = Instant::now();
         let failed = |error: answer::AnswerError| SignInError(error.to_string());
-        let request_id = ask::draw();
-        let request =
-            self.http.post(&self.url).timeout(TIMEOUT).header(ASK, &request_id).form(&form);
+        let request_id = nonce::generate();
+        let request = self
+            .http
+            .post(&self.url)
+            .timeout(TIMEOUT)
+            .header(NONCE_HEADER, &request_id)
+            .form(&form);
         let response = request.send().await;
         let response = response.map_err(|error| failed(answer::unreachable(&self.url, error)))?;
         answer::set_clock(clock, response.headers());
         let (status, asked) = (response.status(), retry_after::pause(response.headers()));
-        let answers_this = response.headers().get(ANSWER_TO).is_some_and(|it| *it == *request_id);
+        let answers_this =
+            response.headers().get(ANSWER_NONCE_HEADER).is_some_and(|it| *it == *request_id);
         let body = answer::read(&self.url, response).await.map_err(failed)?;
         if !answers_this {
             // With another agent's token, this agent would sign in as that one, and Canyon would reject it for good.
             let reason = format!(
-                "the answer of {} (status {status}) does not name the request: a proxy must let the headers `{ASK}` and \
-                 `{ANSWER_TO}` pass",
+                "the answer of {} (status {status}) does not name the request: a proxy must let the headers `{NONCE_HEADER}` and \
+                 `{ANSWER_NONCE_HEADER}` pass",
                 self.url
             );
             return Err(Failure(SignInError(reason), asked));

@@ -9,9 +9,10 @@ use canyon_agent::settings::identity::IdentitySettings;
 use canyon_agent::sign_in::SignIn;
 use canyon_agent::stop::Stop;
 use canyon_api::agent::JobKey;
-use canyon_api::ask::{ANSWER_TO, ASK};
+use canyon_api::nonce::{ANSWER_NONCE_HEADER, NONCE_HEADER};
 use canyon_dispatch::{
-    DispatchError, Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream, Target,
+    DispatchError, Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode, TailStream,
+    Target,
 };
 use canyon_domain::deadline::Observation;
 use canyon_domain::runner::RunnerType;
@@ -202,7 +203,7 @@ async fn request(stream: &mut TcpStream) -> Option<Request> {
             if body.len() >= length {
                 let path = head.split(' ').nth(1)?.to_owned();
                 let authorization = header(head, "authorization").unwrap_or_default();
-                let nonce = header(head, ASK).unwrap_or_default();
+                let nonce = header(head, NONCE_HEADER).unwrap_or_default();
                 let body = serde_json::from_str(body).unwrap_or_default();
                 return Some(Request { path, authorization, nonce, body });
             }
@@ -231,7 +232,7 @@ async fn serve(mut stream: TcpStream, world: World) -> Option<()> {
     let text = body.to_string();
     let retry_after = if status == 429 { "Retry-After: 1\r\n" } else { "" };
     let head = format!(
-        "HTTP/1.1 {status} X\r\n{ANSWER_TO}: {}\r\n{retry_after}Content-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status} X\r\n{ANSWER_NONCE_HEADER}: {}\r\n{retry_after}Content-Length: {}\r\nConnection: close\r\n\r\n",
         request.nonce,
         text.len()
     );
@@ -263,7 +264,7 @@ impl Kind for Platform {
         RunnerType::Local
     }
 
-    async fn place(&self) -> Result<String, KindError> {
+    async fn platform_id(&self) -> Result<String, KindError> {
         Ok("here".to_owned())
     }
 
@@ -305,8 +306,8 @@ impl Dispatcher for Platform {
         Ok(Vec::new())
     }
 
-    async fn forget(&self, _: &JobRef) -> Remains {
-        Remains::Nothing
+    async fn forget(&self, _: &JobRef) -> RemovalOutcome {
+        RemovalOutcome::Removed
     }
 }
 

@@ -59,7 +59,11 @@ impl Client {
     /// # Errors
     ///
     /// 404 if there is no agent of that name, 409 if it has another key.
-    pub async fn adopt_key(&self, id: &str, fingerprint: &str) -> Result<AgentView, ClientError> {
+    pub async fn adopt_agent_with_fingerprint(
+        &self,
+        id: &str,
+        fingerprint: &str,
+    ) -> Result<AgentView, ClientError> {
         let request = self.request(Method::POST, &["agents", id, "actions", "adopt"]);
         self.read(request.query(&[("fingerprint", fingerprint)])).await
     }

@@ -4,7 +4,7 @@
 //! from the object store, with a URL that the API presigns. Such a request contains no token.
 
 use super::{Client, ClientError};
-use crate::archive::{ArchiveUpload, ArchiveUploadBody, GZIP, MAX_ARCHIVE, MAX_DIRECT};
+use crate::archive::{ArchiveUpload, ArchiveUploadBody, GZIP, MAX_ARCHIVE_BYTES, MAX_DIRECT_BYTES};
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, LOCATION};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
@@ -36,7 +36,7 @@ impl Client {
     ///
     /// 400 if the digest is not that of the bytes; 413 if there are too many.
     pub async fn put_archive(&self, digest: &str, bytes: Bytes) -> Result<(), ClientError> {
-        if bytes.len() > MAX_DIRECT
+        if bytes.len() > MAX_DIRECT_BYTES
             && let Some(upload) = self.upload_url(digest, bytes.len()).await?
         {
             let mut request = self.http.put(&upload.url);
@@ -95,7 +95,7 @@ impl Client {
             // A separate request: the object store does not get the token.
             let response = transfer(&location, self.http.get(&location));
             let response = limit_silence(&host_of(&location), response).await??;
-            return body(&host_of(&location), response, MAX_ARCHIVE).await;
+            return body(&host_of(&location), response, MAX_ARCHIVE_BYTES).await;
         }
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
@@ -103,9 +103,9 @@ impl Client {
         let kind = response.headers().get(CONTENT_TYPE);
         if kind.is_none_or(|kind| kind != GZIP) {
             let status = response.status().as_u16();
-            return Err(ClientError::foreign(&self.url, status, "it is not an archive"));
+            return Err(ClientError::not_canyon(&self.url, status, "it is not an archive"));
         }
-        body(&self.url, response, MAX_ARCHIVE).await
+        body(&self.url, response, MAX_ARCHIVE_BYTES).await
     }
 }
 
@@ -131,7 +131,7 @@ pub(super) async fn body(
             Some(chunk) if bytes.len() + chunk.len() <= most => bytes.extend_from_slice(&chunk),
             Some(_) => {
                 let reason = format!("it has more than {} MiB", most >> 20);
-                return Err(ClientError::foreign(host, response.status().as_u16(), reason));
+                return Err(ClientError::not_canyon(host, response.status().as_u16(), reason));
             }
             None => return Ok(bytes.into()),
         }

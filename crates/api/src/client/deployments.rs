@@ -52,7 +52,7 @@ impl Client {
         if found.id.to_string() == id {
             return Ok(found);
         }
-        Err(ClientError::foreign(&self.url, 200, "it is about another deployment"))
+        Err(ClientError::not_canyon(&self.url, 200, "it is about another deployment"))
     }
 
     /// Deployments, newest first.

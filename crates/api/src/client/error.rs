@@ -3,8 +3,8 @@
 //! Only a refusal in Canyon's own form is a decision of Canyon. Every other answer comes from a
 //! proxy or gateway and says nothing about the request, so the caller retries.
 
-use crate::ask::REPEATED;
 use crate::error::ErrorBody;
+use crate::nonce::REPEATED;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ pub enum ClientError {
     },
     /// The answer is not in Canyon's form: it comes from a proxy, a gateway or a sign-in page.
     #[error("the answer from {url} is not Canyon's (status {status}, {reason})")]
-    Foreign {
+    NotCanyon {
         /// Address of Canyon.
         url: String,
         /// The status code. It says nothing about Canyon's decision.
@@ -93,15 +93,15 @@ impl ClientError {
         Self::Interrupted { host: host.to_owned(), source: source.without_url() }
     }
 
-    pub(super) fn foreign(url: &str, status: u16, reason: impl Into<String>) -> Self {
-        Self::Foreign { url: url.to_owned(), status, reason: reason.into() }
+    pub(super) fn not_canyon(url: &str, status: u16, reason: impl Into<String>) -> Self {
+        Self::NotCanyon { url: url.to_owned(), status, reason: reason.into() }
     }
 
     /// The error for an answer that is not a success.
     pub(super) fn refused(url: &str, status: u16, answer: &[u8]) -> Self {
         match ErrorBody::of_answer(status, answer) {
             Some(body) => Self::Refused { status, body: Box::new(body) },
-            None => Self::foreign(url, status, "it has no error code of Canyon"),
+            None => Self::not_canyon(url, status, "it has no error code of Canyon"),
         }
     }
 
@@ -112,7 +112,7 @@ impl ClientError {
 
     /// Whether Canyon, or a proxy, rejected the request as too large.
     pub fn is_too_large(&self) -> bool {
-        matches!(self, Self::Refused { status: 413, .. } | Self::Foreign { status: 413, .. })
+        matches!(self, Self::Refused { status: 413, .. } | Self::NotCanyon { status: 413, .. })
     }
 
     /// The kind of refusal, for programs: such as `session_superseded`, `rejected`,
@@ -129,20 +129,20 @@ impl ClientError {
             | Self::NoData { .. }
             | Self::ObjectStoreUnreachable { .. }
             | Self::ObjectStore { .. }
-            | Self::Foreign { .. }
+            | Self::NotCanyon { .. }
             | Self::Setup(_) => None,
         }
     }
 
     /// The attempt of the refusal, if it is an answer to a runner.
-    pub fn of(&self) -> Option<&str> {
+    pub fn attempt(&self) -> Option<&str> {
         self.refusal().and_then(|(_, body)| body.details.get("of")?.as_str())
     }
 
     /// Whether Canyon has refused a runner's call for good. A refusal without an attempt answers
     /// another request than the one that was sent.
     pub fn is_final(&self) -> bool {
-        !self.is_retryable() && (self.status().is_none() || self.of().is_some())
+        !self.is_retryable() && (self.status().is_none() || self.attempt().is_some())
     }
 
     /// Whether a retry may succeed: the outcome of this call is unknown, or concurrent requests
@@ -154,20 +154,20 @@ impl ClientError {
             | Self::NoData { .. }
             | Self::ObjectStoreUnreachable { .. }
             | Self::ObjectStore { .. }
-            | Self::Foreign { .. } => true,
+            | Self::NotCanyon { .. } => true,
             Self::Refused { status, body } => {
                 // Canyon's clients use no other method and no other media type, so a proxy caused
                 // 405 or 415.
                 matches!(status, 405 | 415 | 429 | 500..=599)
                     || matches!(self.code(), Some("contended" | REPEATED))
-                    || body.blames_the_network()
+                    || body.was_changed_by_the_network()
             }
             Self::Setup(_) => false,
         }
     }
 
     /// Whether Canyon itself failed: its own log has the cause.
-    pub fn is_failure_of_canyon(&self) -> bool {
+    pub fn is_server_error(&self) -> bool {
         matches!(self.status(), Some(500..=599))
     }
 }

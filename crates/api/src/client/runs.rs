@@ -32,7 +32,7 @@ impl Client {
     }
 
     /// The answer to the runner of this attempt. An answer for another attempt is
-    /// [`ClientError::Foreign`].
+    /// [`ClientError::NotCanyon`].
     async fn answer_of<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
@@ -80,7 +80,7 @@ impl Client {
         if judged.id == body.id {
             return Ok(judged);
         }
-        Err(ClientError::foreign(&self.url, 200, "it is about another lock"))
+        Err(ClientError::not_canyon(&self.url, 200, "it is about another lock"))
     }
 
     /// Requests a token of the job for a cloud that trusts Canyon's issuer.
@@ -102,11 +102,11 @@ impl Client {
         if issued.audience == body.audience && issued.phase == body.phase {
             return Ok(issued);
         }
-        Err(ClientError::foreign(&self.url, 200, "it is a token with another audience or phase"))
+        Err(ClientError::not_canyon(&self.url, 200, "it is a token with another audience or phase"))
     }
 
     /// Sends the result of attempt `number`. Canyon has accepted it only if the answer names the
-    /// attempt: a success from a proxy is [`ClientError::Foreign`].
+    /// attempt: a success from a proxy is [`ClientError::NotCanyon`].
     ///
     /// # Errors
     ///

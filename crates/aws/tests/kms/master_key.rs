@@ -85,7 +85,7 @@ async fn a_table_restored_under_another_name_unwraps_its_key_with_the_first_name
     for (table_name, opens) in [(None, false), (Some("other"), false), (Some("canyon"), true)] {
         let key =
             KmsMasterKey::new(world.kms.clone(), &world.key, restored.clone(), Arc::new(System));
-        let found = MasterKeys::on_demand(key.made_for(table_name)).get().await;
+        let found = MasterKeys::on_demand(key.created_for_table(table_name)).get().await;
         assert_eq!(found.is_ok(), opens, "{table_name:?}");
         if let Ok(key) = found {
             assert_eq!(key.open("place", sealed.as_ref().unwrap()).unwrap(), b"secret");

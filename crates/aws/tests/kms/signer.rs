@@ -3,7 +3,7 @@
 use crate::moto::{answering, kms, make_key, signing_key};
 use aws_sdk_kms::types::{KeySpec, KeyUsageType};
 use canyon_aws::kms_signer::KmsSigner;
-use canyon_identity::assertion::Statement;
+use canyon_identity::assertion::AssertionRequest;
 use canyon_identity::issuer::Issuer;
 use canyon_identity::signer::{Signer, SignerError};
 use canyon_identity::system::System;
@@ -25,11 +25,11 @@ fn issuer(kms: &aws_sdk_kms::Client, keys: &[&str]) -> Issuer {
 }
 
 async fn token(issuer: &Issuer) -> String {
-    let statement = Statement {
+    let statement = AssertionRequest {
         subject: "org:1:runner:2".to_owned(),
         audience: "sts.amazonaws.com".to_owned(),
         claims: Map::new(),
-        life: Duration::from_mins(5),
+        lifetime: Duration::from_mins(5),
     };
     issuer.assertion(&statement).await.unwrap().expose_secret().to_owned()
 }

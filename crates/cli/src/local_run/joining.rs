@@ -92,7 +92,7 @@ impl LocalRun {
         let deadline = Instant::now() + JOIN_TIMEOUT;
         loop {
             self.register(api, kind, deadline).await?;
-            match client.adopt_key(self.name.as_str(), fingerprint).await {
+            match client.adopt_agent_with_fingerprint(self.name.as_str(), fingerprint).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.status() == Some(404) => {
                     let organization = client.get(&[]).await?;
@@ -122,7 +122,7 @@ impl LocalRun {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
             serves: vec![self.kind],
-            place: kind.place().await.map_err(|error| failed(error.to_string()))?,
+            platform_id: kind.platform_id().await.map_err(|error| failed(error.to_string()))?,
             labels: BTreeMap::new(),
             run_untagged_jobs: None,
             runner: Some(self.runner.clone()),

@@ -1,6 +1,6 @@
 //! The types that a document is read into: JSON as the server accepts it, or with every digit of its numbers.
 
-use canyon_domain::json::{Digits, Json};
+use canyon_domain::json::{Json, JsonNumber};
 use serde_json::{Map, Number, Value};
 
 /// A value that can be read from YAML.
@@ -71,7 +71,7 @@ impl Tree for Json {
     }
 
     fn number(text: &str) -> Option<Self> {
-        Digits::new(text).map(Self::Number)
+        JsonNumber::new(text).map(Self::Number)
     }
 }
 

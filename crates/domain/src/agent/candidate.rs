@@ -56,7 +56,7 @@ impl Description {
     pub(super) fn apply(self, agent: &mut Agent) {
         agent.runner = self.runner;
         agent.by_token = self.by_token;
-        if agent.settled_at.is_none() {
+        if agent.settings_fixed_at.is_none() {
             agent.labels = self.labels;
             agent.run_untagged_jobs = self.run_untagged_jobs;
         }

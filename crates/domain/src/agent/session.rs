@@ -31,8 +31,8 @@ pub struct Session {
     /// A random id of the process, so that it can repeat the opening request if the answer was lost.
     pub instance: String,
     /// The ids of earlier processes, oldest first: an opening request of theirs is late.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub before: Vec<String>,
+    #[serde(rename = "before", default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_instances: Vec<String>,
     /// When it began.
     pub opened_at: Timestamp,
     /// When its last request came.
@@ -43,8 +43,9 @@ pub struct Session {
     /// The types of runners whose jobs it can launch.
     pub serves: Vec<RunnerType>,
     /// The platform that its jobs run on: the cluster, account or container engine, by an id of its own.
-    /// Another agent with the same `place` finds the same jobs.
-    pub place: String,
+    /// Another agent with the same `platform_id` finds the same jobs.
+    #[serde(rename = "place")]
+    pub platform_id: String,
     /// Version of the program.
     pub program: String,
     /// The protocol version that both sides use.
@@ -75,8 +76,9 @@ pub struct Process {
     pub instance: String,
     /// See [`Session::serves`].
     pub serves: Vec<RunnerType>,
-    /// See [`Session::place`].
-    pub place: String,
+    /// See [`Session::platform_id`].
+    #[serde(rename = "place")]
+    pub platform_id: String,
     /// See [`Session::program`].
     pub program: String,
     /// See [`Session::protocol`].
@@ -87,11 +89,11 @@ pub struct Process {
 
 /// The result of an opening request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
+pub enum SessionStart {
     /// A session has begun: the agent had none, or its process had closed it.
     New,
     /// This process already has the current session. Only the time of the last request has changed.
-    Again,
+    Current,
     /// The current session stays until a request comes in the new one, which has this number.
     Candidate(u64),
     /// The session of this process has ended: a newer one has begun, or the process has closed it. Nothing
@@ -106,25 +108,25 @@ impl Agent {
         process: Process,
         described: Option<Description>,
         now: Timestamp,
-    ) -> Opening {
+    ) -> SessionStart {
         self.candidates.retain(|candidate| candidate.is_fresh(now));
         if let Some(session) = &mut self.session {
             let is_its = session.instance == process.instance;
             if is_its && session.closed_at.is_none() {
                 session.last_seen = now;
-                return Opening::Again;
+                return SessionStart::Current;
             }
-            if is_its || session.before.contains(&process.instance) {
-                return Opening::Superseded;
+            if is_its || session.earlier_instances.contains(&process.instance) {
+                return SessionStart::Superseded;
             }
             // A candidate that came while the former session was open may be live.
             if session.closed_at.is_none() || !self.candidates.is_empty() {
-                return Opening::Candidate(self.propose(process, described, now));
+                return SessionStart::Candidate(self.propose(process, described, now));
             }
         }
         let number = self.next_number();
         self.begin(number, process, described, now);
-        Opening::New
+        SessionStart::New
     }
 
     /// The number of this process's candidate, which is created if it is missing.
@@ -187,9 +189,9 @@ impl Agent {
     /// Remembers a process, to recognize a late opening request of it.
     fn remember(&mut self, instance: String) {
         if let Some(session) = &mut self.session {
-            session.before.push(instance);
-            let surplus = session.before.len().saturating_sub(MAX_REMEMBERED);
-            session.before.drain(..surplus);
+            session.earlier_instances.push(instance);
+            let surplus = session.earlier_instances.len().saturating_sub(MAX_REMEMBERED);
+            session.earlier_instances.drain(..surplus);
         }
     }
 
@@ -206,8 +208,9 @@ impl Agent {
         if let Some(former) = self.session.as_ref().map(|session| session.instance.clone()) {
             self.remember(former);
         }
-        let before = self.session.take().map(|session| session.before).unwrap_or_default();
-        let Process { instance, serves, place, program, protocol, concurrency } = process;
+        let before =
+            self.session.take().map(|session| session.earlier_instances).unwrap_or_default();
+        let Process { instance, serves, platform_id, program, protocol, concurrency } = process;
         self.sessions = number;
         if self.numbers_drawn <= number {
             self.numbers_drawn = 0;
@@ -215,12 +218,12 @@ impl Agent {
         self.session = Some(Session {
             number,
             instance,
-            before,
+            earlier_instances: before,
             opened_at: now,
             last_seen: now,
             closed_at: None,
             serves,
-            place,
+            platform_id,
             program,
             protocol,
             concurrency,

@@ -24,7 +24,7 @@ fn process(instance: impl Into<String>) -> Process {
     Process {
         instance: instance.into(),
         serves: vec![RunnerType::DockerAgent],
-        place: "p".to_owned(),
+        platform_id: "p".to_owned(),
         program: "1".to_owned(),
         protocol: 1,
         concurrency: 4,
@@ -38,7 +38,7 @@ fn number(agent: &Agent) -> u64 {
 /// A process opens a session while another one is current; returns the new number.
 fn opens(agent: &mut Agent, instance: &str, second: u64) -> u64 {
     match agent.open(process(instance), None, at(second)) {
-        Opening::Candidate(number) => number,
+        SessionStart::Candidate(number) => number,
         other => panic!("{other:?}"),
     }
 }
@@ -48,7 +48,7 @@ fn a_repeated_opening_of_the_current_process_changes_only_the_time_of_the_last_r
     let mut agent = stored(3, "living");
     let mut expected = agent.clone();
     expected.session.as_mut().unwrap().last_seen = at(7);
-    assert_eq!(agent.open(process("living"), None, at(7)), Opening::Again);
+    assert_eq!(agent.open(process("living"), None, at(7)), SessionStart::Current);
     assert_eq!(agent, expected);
 }
 
@@ -68,7 +68,7 @@ fn a_new_session_supersedes_the_current_one_only_with_the_first_request_of_its_p
     assert!(session.adopts_jobs == Some(at(2)) && agent.candidates.is_empty());
     assert!(!agent.confirm(4, at(5)), "older than the current session");
     for late in ["living", "dead"] {
-        assert_eq!(agent.open(process(late), None, at(6)), Opening::Superseded, "{late}");
+        assert_eq!(agent.open(process(late), None, at(6)), SessionStart::Superseded, "{late}");
     }
     assert_eq!(agent.session, Some(session));
 }
@@ -106,15 +106,15 @@ fn an_opening_of_a_process_that_was_superseded_or_has_closed_its_session_changes
     let second = opens(&mut agent, "second", 1);
     assert!(agent.confirm(second, at(1)));
     let before = agent.clone();
-    assert_eq!(agent.open(process("first"), None, at(2)), Opening::Superseded);
+    assert_eq!(agent.open(process("first"), None, at(2)), SessionStart::Superseded);
     assert_eq!((number(&agent), &agent), (4, &before));
     agent.session.as_mut().unwrap().closed_at = Some(at(3));
     let before = agent.clone();
     for late in ["first", "second"] {
-        assert_eq!(agent.open(process(late), None, at(4)), Opening::Superseded, "{late}");
+        assert_eq!(agent.open(process(late), None, at(4)), SessionStart::Superseded, "{late}");
         assert_eq!(agent, before);
     }
-    assert_eq!(agent.open(process("third"), None, at(5)), Opening::New);
+    assert_eq!(agent.open(process("third"), None, at(5)), SessionStart::New);
     assert_eq!((number(&agent), agent.session.unwrap().running), (5, 0));
 }
 
@@ -125,7 +125,7 @@ fn the_last_eight_processes_are_remembered_and_no_more() {
         let number = opens(&mut agent, &drawn.to_string(), drawn);
         assert!(agent.confirm(number, at(drawn)));
     }
-    let before = &agent.session.as_ref().unwrap().before;
+    let before = &agent.session.as_ref().unwrap().earlier_instances;
     assert_eq!(before.iter().map(String::as_str).collect::<String>(), "12345678");
 }
 
@@ -136,13 +136,13 @@ fn the_settings_of_a_new_process_apply_only_from_its_first_request() {
     let described =
         Description { runner: None, by_token: None, labels, run_untagged_jobs: Some(true) };
     let opened = agent.open(process("next"), Some(described), at(1));
-    assert_eq!(opened, Opening::Candidate(2));
+    assert_eq!(opened, SessionStart::Candidate(2));
     assert!(agent.labels.is_empty() && agent.run_untagged_jobs.is_none());
     let read: Agent = serde_json::from_value(serde_json::to_value(&agent).unwrap()).unwrap();
     assert_eq!(read, agent);
     assert!(agent.confirm(2, at(2)));
     assert_eq!((agent.labels["zone"].as_str(), agent.run_untagged_jobs), ("east", Some(true)));
-    let settled = Agent { settled_at: Some(at(0)), labels: [].into(), ..read };
+    let settled = Agent { settings_fixed_at: Some(at(0)), labels: [].into(), ..read };
     assert!(
         settled.as_confirmed(2, at(2)).unwrap().labels.is_empty(),
         "an administrator has set them"
@@ -165,14 +165,14 @@ proptest! {
                     let opened = agent.open(process(instance.clone()), None, at(second));
                     let was_closed = before.session.as_ref().unwrap().closed_at.is_some();
                     let given = match opened {
-                        Opening::New => { prop_assert!(was_closed); number(&agent) }
-                        Opening::Again => { prop_assert!(!was_closed); number(&agent) }
-                        Opening::Candidate(given) => {
+                        SessionStart::New => { prop_assert!(was_closed); number(&agent) }
+                        SessionStart::Current => { prop_assert!(!was_closed); number(&agent) }
+                        SessionStart::Candidate(given) => {
                             prop_assert!(!was_closed || !before.candidates.is_empty());
                             prop_assert_eq!(number(&agent), number(&before));
                             given
                         }
-                        Opening::Superseded => { prop_assert_eq!(&agent, &before); continue }
+                        SessionStart::Superseded => { prop_assert_eq!(&agent, &before); continue }
                     };
                     prop_assert_eq!(numbers.entry(given).or_insert(instance.clone()), &instance);
                 }

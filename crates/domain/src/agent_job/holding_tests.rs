@@ -13,7 +13,7 @@ fn taken() -> AgentJob {
 #[test]
 fn the_session_that_took_a_job_holds_it_while_it_is_live_and_no_other_does() {
     let job = taken();
-    let holds = |agent: Agent, second| job.taken.as_ref().unwrap().is_held_by(&agent, at(second));
+    let holds = |agent: Agent, second| job.holder.as_ref().unwrap().is_held_by(&agent, at(second));
     assert!(holds(agent("one", 1, "p", 0), 59) && !holds(agent("one", 1, "p", 0), 60));
     assert!(!holds(agent("one", 2, "p", 1), 1), "it restarted");
     assert!(!holds(agent("two", 1, "p", 1), 1));
@@ -26,10 +26,10 @@ fn the_session_that_took_a_job_holds_it_while_it_is_live_and_no_other_does() {
 #[test]
 fn an_agent_that_was_read_before_its_session_took_a_job_still_holds_it() {
     let (before, after, mut job) = (agent("one", 1, "p", 0), agent("one", 2, "p", 100), taken());
-    assert!(job.take_over(&after, Some(&before), at(100)));
-    assert!(job.taken.as_ref().unwrap().is_held_by(&before, at(101)));
-    assert!(!job.hand_over(&[agent("two", 1, "p", 101)], Some(&before), at(101)));
-    assert!(!job.taken.as_ref().unwrap().is_held_by(&before, at(160)), "it was read long ago");
+    assert!(job.adopt(&after, Some(&before), at(100)));
+    assert!(job.holder.as_ref().unwrap().is_held_by(&before, at(101)));
+    assert!(!job.reassign(&[agent("two", 1, "p", 101)], Some(&before), at(101)));
+    assert!(!job.holder.as_ref().unwrap().is_held_by(&before, at(160)), "it was read long ago");
 }
 
 #[test]
@@ -39,15 +39,12 @@ fn a_job_of_an_ended_session_goes_to_an_agent_that_may_launch_it_now_or_else_to_
         (agent("one", 2, "p", 10), agent("two", 1, "p", 10), agent("far", 1, "q", 10));
     let mut kept = taken();
     let others = [far.clone(), two.clone()];
-    assert!(
-        !kept.hand_over(&others, Some(&agent("one", 1, "p", 0)), at(10)),
-        "its session is live"
-    );
+    assert!(!kept.reassign(&others, Some(&agent("one", 1, "p", 0)), at(10)), "its session is live");
     let new_holder = |agents: &[Agent], holder: &Agent| {
         let mut job = taken();
-        let changed = job.hand_over(agents, Some(holder), at(10));
-        let taken = job.taken.unwrap();
-        assert_eq!(taken.handed_over, changed, "the new holder must be notified");
+        let changed = job.reassign(agents, Some(holder), at(10));
+        let taken = job.holder.unwrap();
+        assert_eq!(taken.reassigned, changed, "the new holder must be notified");
         changed.then(|| (taken.agent.to_string(), taken.session))
     };
     let of = |name: &str, session| Some((name.to_owned(), session));
@@ -81,6 +78,6 @@ fn the_state_of_a_job_whose_session_has_ended_is_unknown_until_another_session_a
         panic!("it is not unknown")
     };
     assert!(reason.contains("`one`, which held the job, has restarted"), "{reason}");
-    assert!(job.hand_over(&agents, agents.first(), at(10)));
+    assert!(job.reassign(&agents, agents.first(), at(10)));
     assert_eq!(job.observation(&agents, at(10)), Observation::Alive);
 }

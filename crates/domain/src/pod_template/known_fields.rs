@@ -45,7 +45,7 @@ pub(super) fn read(template: &Value) -> Result<Read, FieldErrors> {
         let is_left_out = leave_out(&mut template, error.path());
         let reason = reason(&error.into_inner().to_string());
         if unread.len() == MAX_UNREAD || !is_left_out {
-            let mut faults = doubts.strictly();
+            let mut faults = doubts.into_faults();
             faults.add(path, reason);
             let rest =
                 format!("has more than {MAX_UNREAD} values of a wrong type; correct these first");

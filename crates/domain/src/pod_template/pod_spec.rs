@@ -46,9 +46,9 @@ impl Findings {
 ///
 /// # Errors
 /// Every field that is unknown, refused or unusable, with the reason.
-pub fn judge(merged: &Value, service_account: &str) -> Result<PodTemplateSpec, FieldErrors> {
+pub fn validate(merged: &Value, service_account: &str) -> Result<PodTemplateSpec, FieldErrors> {
     let (template, found) = inspect(merged, service_account);
-    found.strictly().into_result(template)
+    found.into_faults().into_result(template)
 }
 
 /// The template, as far as it can be read, with the faults and warnings. A value that cannot be read is only a warning,

@@ -5,7 +5,7 @@ mod hostile;
 const ACCOUNT: &str = "canyon-runner";
 
 fn validated(template: &Value) -> Result<(), FieldErrors> {
-    check(template.as_object().unwrap(), ACCOUNT).strictly().into_result(())
+    check(template.as_object().unwrap(), ACCOUNT).into_faults().into_result(())
 }
 
 /// A template whose `spec` is `spec`.
@@ -217,7 +217,7 @@ fn the_forced_token_is_mounted_for_the_runner_alone() {
     let user = with_spec(json!({ "initContainers": [{ "name": "proxy" }] }));
     let merged = merge(default_template(ACCOUNT), &user).unwrap();
     for (token, mounts) in [(ApiToken::Projected, 1), (ApiToken::Withheld, 0)] {
-        let mut pod = judge(&merged, ACCOUNT).unwrap();
+        let mut pod = validate(&merged, ACCOUNT).unwrap();
         force(&mut pod, ACCOUNT, token);
         let spec = pod.spec.unwrap();
         assert_eq!(spec.containers[0].volume_mounts.iter().flatten().count(), mounts);

@@ -33,7 +33,7 @@ pub struct AgentSettings {
 impl AgentSettings {
     /// The part of the platform's identity that these settings decide: other agents or another profile may
     /// launch elsewhere. A new key does not change the platform.
-    pub(super) fn site(&self) -> Value {
+    pub(super) fn platform_identity(&self) -> Value {
         json!({ "agents": self.agents, "profile": self.profile })
     }
 

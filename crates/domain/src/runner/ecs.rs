@@ -212,7 +212,7 @@ impl EcsJob {
     }
 
     /// The given fields that have a meaning on Fargate only.
-    pub fn of_fargate_alone(&self) -> impl Iterator<Item = &'static str> {
+    pub fn fargate_only_fields(&self) -> impl Iterator<Item = &'static str> {
         let fields = [
             ("ephemeral_storage_gib", self.ephemeral_storage_gib.is_some()),
             ("capacity_provider_strategy", self.capacity_provider_strategy.is_some()),
@@ -255,7 +255,7 @@ impl EcsJob {
                           instances have ECS_AWSVPC_BLOCK_IMDS=true or credentials without permissions";
             fields.fault("launch_type", reason);
         }
-        for name in self.of_fargate_alone() {
+        for name in self.fargate_only_fields() {
             fields.fault(name, "works only on Fargate, and `launch_type` is `ec2`");
         }
     }

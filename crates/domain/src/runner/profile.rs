@@ -19,7 +19,7 @@ pub struct ProfileName {
 
 /// The target of a deployment: the values for the references of a [`ProfileName`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ProfileContext {
     /// `${project.id}`.
     pub project: ProjectId,
     /// `${environment.id}`.
@@ -129,19 +129,19 @@ impl ProfileName {
         &self.given
     }
 
-    /// The name for a deployment to `place` that sets `variables`.
+    /// The name for a deployment to `context` that sets `variables`.
     ///
     /// ```
-    /// # use canyon_domain::runner::{agents::ProfileName, profile::Place};
+    /// # use canyon_domain::runner::{agents::ProfileName, profile::ProfileContext};
     /// # use canyon_domain::job::Inputs;
     /// let name: ProfileName = "${environment.type}/${var.region}".parse().unwrap();
-    /// let place = Place {
+    /// let context = ProfileContext {
     ///     project: "payments/api".parse()?,
     ///     environment: "eu".parse()?,
     ///     env_type: "production".parse()?,
     /// };
     /// let variables = Inputs::from([("region".to_owned(), "frankfurt".into())]);
-    /// assert_eq!(name.interpolate(&place, &variables).unwrap(), "production/frankfurt");
+    /// assert_eq!(name.interpolate(&context, &variables).unwrap(), "production/frankfurt");
     /// # Ok::<(), canyon_domain::ids::InvalidId>(())
     /// ```
     ///
@@ -150,16 +150,16 @@ impl ProfileName {
     /// [`InterpolationError`] names the variable that is missing, or whose value cannot be part of a name.
     pub fn interpolate(
         &self,
-        place: &Place,
+        context: &ProfileContext,
         variables: &Inputs,
     ) -> Result<String, InterpolationError> {
         let mut name = String::new();
         for part in &self.parts {
             match part {
                 Part::Text(text) => name.push_str(text),
-                Part::Project => name.push_str(place.project.as_str()),
-                Part::Environment => name.push_str(place.environment.as_str()),
-                Part::EnvType => name.push_str(place.env_type.as_str()),
+                Part::Project => name.push_str(context.project.as_str()),
+                Part::Environment => name.push_str(context.environment.as_str()),
+                Part::EnvType => name.push_str(context.env_type.as_str()),
                 Part::Variable(variable) => name.push_str(&self.value(variable, variables)?),
             }
         }
@@ -256,8 +256,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn place() -> Place {
-        Place {
+    fn place() -> ProfileContext {
+        ProfileContext {
             project: "payments/api".parse().unwrap(),
             environment: "eu-1".parse().unwrap(),
             env_type: "production".parse().unwrap(),

@@ -19,15 +19,15 @@ pub struct IssuerUrl(String);
 /// Why a URL is refused. The message continues after the name of the field and does not repeat the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct UnfitIssuer(&'static str);
+pub struct InvalidIssuer(&'static str);
 
 impl IssuerUrl {
     /// Validates a URL. Its host may be an address that is not public.
     ///
     /// # Errors
     ///
-    /// [`UnfitIssuer`] if its form is not accepted.
-    pub fn new(text: &str) -> Result<Self, UnfitIssuer> {
+    /// [`InvalidIssuer`] if its form is not accepted.
+    pub fn new(text: &str) -> Result<Self, InvalidIssuer> {
         check(text)?;
         Ok(Self(text.to_owned()))
     }
@@ -76,8 +76,8 @@ fn split(text: &str) -> Option<(&str, Option<&str>, &str)> {
     }
 }
 
-fn check(text: &str) -> Result<(), UnfitIssuer> {
-    let unfit = |reason| Err(UnfitIssuer(reason));
+fn check(text: &str) -> Result<(), InvalidIssuer> {
+    let unfit = |reason| Err(InvalidIssuer(reason));
     if text.len() > MAX_LENGTH {
         return unfit("has at most 255 characters");
     }

@@ -1,11 +1,11 @@
 //! What every token exchange needs.
 
 use super::{ASSERTION_LIFETIME, Endpoints, FederationError, RunnerIdentity, post};
-use crate::assertion::Statement;
+use crate::assertion::AssertionRequest;
 use crate::issuer::Issuer;
 use aws_sdk_sts::config::SharedHttpClient;
 use aws_smithy_http_client::{Builder, tls};
-use canyon_domain::seam::Clock;
+use canyon_domain::ports::Clock;
 use reqwest::Client;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
@@ -39,11 +39,11 @@ impl ExchangeContext {
         audience: &str,
         claims: Map<String, Value>,
     ) -> Result<SecretString, FederationError> {
-        let statement = Statement {
+        let statement = AssertionRequest {
             subject: who.subject(),
             audience: audience.to_owned(),
             claims,
-            life: ASSERTION_LIFETIME,
+            lifetime: ASSERTION_LIFETIME,
         };
         Ok(self.issuer.assertion(&statement).await?)
     }

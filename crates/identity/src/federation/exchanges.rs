@@ -3,7 +3,7 @@
 
 use super::{AccessToken, FederationError, RunnerIdentity};
 use aws_credential_types::Credentials;
-use canyon_domain::seam::Clock;
+use canyon_domain::ports::Clock;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use jiff::{SignedDuration, Timestamp};

@@ -7,7 +7,7 @@
 use super::fetch::Fetch;
 use super::key_set::KeySet;
 use canyon_domain::causes::Causes;
-use canyon_domain::seam::Clock;
+use canyon_domain::ports::Clock;
 use canyon_domain::trust_policy::IssuerUrl;
 use jiff::Timestamp;
 use std::collections::HashMap;

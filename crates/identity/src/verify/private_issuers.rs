@@ -1,6 +1,6 @@
 //! Issuers on a private network that the operator of this installation allows Canyon to fetch from.
 
-use canyon_domain::trust_policy::{IssuerUrl, UnfitIssuer};
+use canyon_domain::trust_policy::{InvalidIssuer, IssuerUrl};
 use reqwest::{Certificate, Url};
 use std::fs;
 use std::io;
@@ -27,7 +27,7 @@ pub enum PrivateIssuersError {
         /// The entry.
         given: String,
         /// The fault.
-        reason: UnfitIssuer,
+        reason: InvalidIssuer,
     },
     /// The file cannot be read.
     #[error("setting {AUTHORITY_SETTING}: cannot read `{}`", path.display())]

@@ -2,7 +2,7 @@
 
 use crate::issuer::{AUDIENCE, Issuer, SUBJECT, TestClock, URL, judge, policy};
 use async_trait::async_trait;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_domain::trust_policy::{IssuerUrl, TrustPolicy};
 use canyon_identity::verify::{Fetch, FetchError, IssuerKeys, KeySet, Refusal, Verifier};
 use futures::future::join_all;

@@ -3,7 +3,7 @@
 
 use crate::issuer::{AUDIENCE, Issuer, SUBJECT, TestClock, URL, encode, judge, offline};
 use aws_lc_rs::hmac;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_identity::verify::{InvalidKeySet, KeySet, Refusal};
 use serde_json::{Value, json};
 
@@ -136,7 +136,7 @@ async fn a_header_that_instructs_the_verifier_is_rejected() {
     assert!(headers.len() >= 50);
     for (header, by) in headers {
         let judged = judge(&verifier, &issuer.sign(&header, &good, by), &policy).await;
-        assert!(matches!(judged, Err(Refusal::Unproved(_))), "{header}: {judged:?}");
+        assert!(matches!(judged, Err(Refusal::NotVerified(_))), "{header}: {judged:?}");
     }
 }
 
@@ -200,7 +200,7 @@ async fn a_signature_that_is_not_of_the_key_is_rejected() {
     ];
     for token in bad {
         let judged = judge(&verifier, &token, &policy).await;
-        assert!(matches!(judged, Err(Refusal::Unproved(_))), "{token}: {judged:?}");
+        assert!(matches!(judged, Err(Refusal::NotVerified(_))), "{token}: {judged:?}");
     }
     assert_eq!(judge(&verifier, &token, &policy).await, Ok(0));
 }

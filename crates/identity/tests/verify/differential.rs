@@ -1,7 +1,7 @@
 //! Compares Canyon's verifier with `PyJWT`: every token that Canyon accepts, `PyJWT` accepts too.
 
 use crate::issuer::{AUDIENCE, Issuer, SUBJECT, URL, encode, judge, offline};
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_identity::system::System;
 use serde_json::{Value, json};
 use std::io::Write as _;

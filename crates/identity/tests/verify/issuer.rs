@@ -9,8 +9,8 @@ use aws_lc_rs::signature::{
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use canyon_domain::seam::Clock;
-use canyon_domain::trust_policy::{ClaimMatching, IssuerUrl, PolicyOrder, TrustPolicy};
+use canyon_domain::ports::Clock;
+use canyon_domain::trust_policy::{ClaimMatching, IssuerUrl, PolicyRequest, TrustPolicy};
 use canyon_identity::verify::{Fetch, FetchError, IssuerKeys, KeySet, Refusal, Verifier};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ impl Issuer {
 }
 
 pub(crate) fn policy(jwks: Option<Value>) -> TrustPolicy {
-    let order = PolicyOrder {
+    let order = PolicyRequest {
         issuer: URL.to_owned(),
         audience: AUDIENCE.to_owned(),
         bound_claims_type: ClaimMatching::String,

@@ -1,8 +1,8 @@
 //! The holders of tokens that stand for one service account are distinguished.
 
 use crate::issuer::{AUDIENCE, Issuer, SUBJECT, TestClock, URL, offline};
+use canyon_domain::ports::Clock as _;
 use canyon_domain::principal::SubjectDigest;
-use canyon_domain::seam::Clock as _;
 use canyon_domain::trust_policy::TrustPolicy;
 use canyon_identity::verify::Verifier;
 use serde_json::{Value, json};

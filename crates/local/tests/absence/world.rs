@@ -4,17 +4,17 @@
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgUuid, PrincipalId};
 use canyon_domain::inventory::Organization;
+use canyon_domain::ports::{Clock, Entropy as _};
 use canyon_domain::principal::{Principal, Role, SignIn};
-use canyon_domain::seam::{Clock, Entropy as _};
 use canyon_functions::App;
-use canyon_functions::app::agent_desk::AgentDesk;
-use canyon_functions::app::authentication::Recent;
-use canyon_functions::app::token_exchange::SignIns;
+use canyon_functions::app::agent_registry::AgentRegistry;
+use canyon_functions::app::authentication::RecentTokens;
+use canyon_functions::app::token_exchange::SignInVerifier;
 use canyon_functions::changes::Changes;
 use canyon_functions::http::{HttpSettings, router};
 use canyon_identity::bearer;
 use canyon_identity::file_signer::FileSigner;
-use canyon_identity::issuer::{Issuer, of_jobs};
+use canyon_identity::issuer::{Issuer, jobs_issuer_url};
 use canyon_identity::master_key::MasterKey;
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -176,12 +176,12 @@ async fn app(folder: &TempDir, url: &str, clock: &AdjustedClock) -> App {
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::known(MasterKey::new(&[7; 32]).unwrap())),
         issuer_url: url.to_owned(),
-        job_issuer: issuer(&of_jobs(url), "job-issuer.pk8"),
+        job_issuer: issuer(&jobs_issuer_url(url), "job-issuer.pk8"),
         operator: None,
         changes: Changes::new(Duration::from_secs(1)),
-        sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), clock)),
-        authenticated: Recent::default(),
-        agents: AgentDesk::default(),
+        sign_in_verifier: Arc::new(SignInVerifier::new(PrivateIssuers::default(), clock)),
+        authenticated: RecentTokens::default(),
+        agents: AgentRegistry::default(),
         api_url: url.to_owned(),
         up_since: Timestamp::MIN,
         job_token_life: canyon_functions::app::job_tokens::LIFE,
@@ -203,7 +203,7 @@ fn launcher(app: App) -> Launcher {
         up_since: Timestamp::MIN,
         api_url: app.api_url,
         organizations: Arc::default(),
-        last_looks: Arc::default(),
+        last_job_lists: Arc::default(),
         limits: Arc::default(),
         publisher: None,
     }

@@ -4,7 +4,8 @@
 use canyon_dispatch::{Dispatcher, JobRef, Platform as _, Target};
 use canyon_domain::attempt::Limits;
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::deployment::{Deployment, Kept, Mode, Priority, Status};
+use canyon_domain::deployment::{Deployment, Mode, Priority, Status, StoredResults};
+use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvUuid, OrgUuid, PrincipalId, RunnerUuid};
 use canyon_domain::inventory::{
@@ -12,19 +13,18 @@ use canyon_domain::inventory::{
 };
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::runner::RunnerDefinition;
-use canyon_domain::seam::{Clock as _, Entropy as _};
-use canyon_domain::turn::Turns;
 use canyon_functions::App;
-use canyon_functions::app::agent_desk::AgentDesk;
-use canyon_functions::app::authentication::Recent;
-use canyon_functions::app::token_exchange::SignIns;
+use canyon_functions::app::agent_registry::AgentRegistry;
+use canyon_functions::app::authentication::RecentTokens;
+use canyon_functions::app::token_exchange::SignInVerifier;
 use canyon_functions::changes::Changes;
 use canyon_functions::http::{HttpSettings, router};
 use canyon_identity::bearer;
 use canyon_identity::file_signer::FileSigner;
-use canyon_identity::issuer::{Issuer, of_jobs};
+use canyon_identity::issuer::{Issuer, jobs_issuer_url};
 use canyon_identity::master_key::MasterKey;
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -167,8 +167,8 @@ impl Canyon {
         let mut environment = environment(job, now);
         table.create_environment(self.org, &environment, &record()).await.unwrap();
         let mut deployment = queued(job, &environment, now);
-        environment.turns.join(deployment.id).unwrap();
-        let fence = environment.turns.take(deployment.id).unwrap();
+        environment.queue.join(deployment.id).unwrap();
+        let fence = environment.queue.take(deployment.id).unwrap();
         environment.version += 1;
         let timeouts = RunnerDefinition::parse_stored(self.definition().await).unwrap().timeouts();
         let limits = Limits::new(timeouts, now);
@@ -213,12 +213,15 @@ async fn app(folder: &TempDir, url: &str) -> App {
         entropy: Arc::new(System),
         master_keys: Arc::new(MasterKeys::known(MasterKey::new(&[7; 32]).unwrap())),
         issuer_url: url.to_owned(),
-        job_issuer: issuer(&of_jobs(url), "job-issuer.pk8"),
+        job_issuer: issuer(&jobs_issuer_url(url), "job-issuer.pk8"),
         operator: None,
         changes: Changes::new(Duration::from_secs(1)),
-        sign_ins: Arc::new(SignIns::new(PrivateIssuers::default(), Arc::new(System))),
-        authenticated: Recent::default(),
-        agents: AgentDesk::default(),
+        sign_in_verifier: Arc::new(SignInVerifier::new(
+            PrivateIssuers::default(),
+            Arc::new(System),
+        )),
+        authenticated: RecentTokens::default(),
+        agents: AgentRegistry::default(),
         api_url: url.to_owned(),
         up_since: Timestamp::MIN,
         job_token_life: canyon_functions::app::job_tokens::LIFE,
@@ -253,7 +256,7 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
         runner_id: RUNNER.parse().unwrap(),
         created_at: now,
         updated_at: now,
-        turns: Turns::default(),
+        queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
         state: None,
@@ -290,7 +293,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         counts: None,
         state: None,
         refused_deletions: None,
-        kept: Kept::default(),
+        kept: StoredResults::default(),
         completed_at: None,
         version: 1,
     }

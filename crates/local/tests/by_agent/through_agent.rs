@@ -4,7 +4,7 @@ use crate::agent::{Agent, Variables};
 use crate::behaviour::{Act, Platform, launch};
 use crate::canyon::Canyon;
 use crate::notes::Notes;
-use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains};
+use canyon_dispatch::{Dispatcher, JobRef, Launch, RemovalOutcome};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -45,7 +45,7 @@ impl<B: Bed> ThroughAgent<B> {
 impl<B: Bed> Platform for ThroughAgent<B> {
     type Kind = dyn Dispatcher;
     const TELLS_FIRST: bool = false;
-    const OF_LIVING: Remains = Remains::Nothing;
+    const OF_LIVING: RemovalOutcome = RemovalOutcome::Removed;
 
     fn dispatcher(&self) -> Arc<dyn Dispatcher> {
         self.canyon.dispatcher.clone()

@@ -20,7 +20,7 @@ use crate::tofu::Tofu;
 use crate::{verdict, workspace};
 use canyon_domain::environment_state::{StateFacts, compare};
 use canyon_domain::failure::{Failure, FailureClass, Phase};
-use canyon_domain::job::FormerPlace;
+use canyon_domain::job::FormerStateLocation;
 use canyon_domain::job_identity::TokenPhase;
 use serde_json::Value;
 use std::fmt::Display;
@@ -44,10 +44,12 @@ impl Run {
         api: &ApiConnection,
     ) -> Result<(), Failure> {
         let Some(former) = self.job.state.move_from.clone() else { return Ok(()) };
-        let place = self.job.state.place.clone();
-        self.transcript.log.step(&format!("moving the state from `{}` to `{place}`", former.place));
+        let place = self.job.state.location.clone();
+        self.transcript
+            .log
+            .step(&format!("moving the state from `{}` to `{place}`", former.location));
         self.use_backend(tofu, api, &former.backend).await?;
-        let (bytes, found) = pull(tofu, &former.place).await?;
+        let (bytes, found) = pull(tofu, &former.location).await?;
         let to_move = self.to_move(&former, found)?;
         if self.job.identity.is_some() {
             // The job may write to storages only in the apply phase. A run that is refused must not announce one: if it
@@ -64,11 +66,11 @@ impl Run {
                 self.use_backend(tofu, api, &backend).await?;
                 let (_, there) = pull(tofu, &place).await?;
                 refuse_another(there.as_ref(), &place)?;
-                self.warn_of_no_state(&former.place);
+                self.warn_of_no_state(&former.location);
                 self.use_backend(tofu, api, &former.backend).await?;
                 // The mark says that the state is at the new location, even if no run reports that to Canyon.
                 let mark = state_file::empty_and_moved(&Uuid::new_v4().to_string(), &place);
-                self.push(tofu, api, &former.place, Ok(mark), Pushing::Checked).await?;
+                self.push(tofu, api, &former.location, Ok(mark), Pushing::Checked).await?;
                 self.use_backend(tofu, api, &backend).await?;
             }
             ToMove::IsThere(mark) if mark.facts.resources == 0 => {
@@ -106,12 +108,16 @@ impl Run {
     }
 
     /// Decides what to do with the state at the former location.
-    fn to_move(&self, former: &FormerPlace, found: Option<StateSeen>) -> Result<ToMove, Failure> {
+    fn to_move(
+        &self,
+        former: &FormerStateLocation,
+        found: Option<StateSeen>,
+    ) -> Result<ToMove, Failure> {
         let task = &self.job.state;
         if let Some(to) = found.as_ref().and_then(|seen| seen.moved_to.as_ref())
-            && *to != task.place
+            && *to != task.location
         {
-            return Err(moved_before(&former.place, to, false));
+            return Err(moved_before(&former.location, to, false));
         }
         let facts = found.as_ref().map(|seen| &seen.facts);
         let wrong = |what: &dyn Display| {
@@ -154,7 +160,7 @@ impl Run {
         bytes: &[u8],
         old: &StateSeen,
     ) -> Result<StateFacts, Failure> {
-        let place = self.job.state.place.clone();
+        let place = self.job.state.location.clone();
         let (lying, there) = pull(tofu, &place).await?;
         if !state_file::same_content(bytes, &lying).is_ok_and(|same| same) {
             refuse_another(there.as_ref(), &place)?;
@@ -191,16 +197,16 @@ impl Run {
         &mut self,
         tofu: &Tofu,
         api: &ApiConnection,
-        former: &FormerPlace,
+        former: &FormerStateLocation,
         old: &StateSeen,
         moved: &StateFacts,
     ) -> Result<(), Failure> {
-        let (bytes, now) = pull(tofu, &former.place).await?;
+        let (bytes, now) = pull(tofu, &former.location).await?;
         if now.as_ref().is_some_and(|now| now.facts == *moved) {
             // The push to the new location has changed the state at the former one: both names mean the same location.
             return Ok(());
         }
-        let to = self.job.state.place.clone();
+        let to = self.job.state.location.clone();
         if now.as_ref().is_none_or(|now| now.facts != old.facts) {
             let meanwhile = format!(
                 "something else has written it in the meantime: remove the copy at `{to}`, and deploy again"
@@ -208,7 +214,7 @@ impl Run {
             return Err(move_failure(former, &meanwhile));
         }
         let marked = state_file::rewritten(&bytes, old.facts.serial.saturating_add(1), Some(&to));
-        self.push(tofu, api, &former.place, marked, Pushing::Checked).await
+        self.push(tofu, api, &former.location, marked, Pushing::Checked).await
     }
 
     async fn push(
@@ -303,6 +309,6 @@ fn failure(what: &dyn Display) -> Failure {
     Failure::new(FailureClass::Config, format!("the state cannot be moved: {what}"))
 }
 
-fn move_failure(former: &FormerPlace, what: &dyn Display) -> Failure {
-    failure(&format_args!("at `{}`, {what}", former.place))
+fn move_failure(former: &FormerStateLocation, what: &dyn Display) -> Failure {
+    failure(&format_args!("at `{}`, {what}", former.location))
 }

@@ -102,7 +102,7 @@ impl Run {
         if task.expected.is_none() && !task.uncertain && !task.vacant && !task.accepted {
             return Ok(());
         }
-        let (_, seen) = pull(tofu, &task.place).await?;
+        let (_, seen) = pull(tofu, &task.location).await?;
         self.refuse_wrong(seen.as_ref())?;
         let log = &mut self.transcript.log;
         match &seen {
@@ -124,7 +124,7 @@ impl Run {
             }
             None if task.vacant || task.accepted => {}
             None => {
-                let place = task.place.clone();
+                let place = task.location.clone();
                 self.warn_of_no_state(&place);
             }
         }
@@ -143,7 +143,7 @@ impl Run {
     pub(super) fn refuse_wrong(&self, seen: Option<&StateSeen>) -> Result<(), Failure> {
         let task = &self.job.state;
         let refuse = |what: &dyn Display| {
-            let place = &task.place;
+            let place = &task.location;
             let message = format!(
                 "the state at `{place}` is not the one that this environment has: {what}. Nothing was \
                  planned or changed. Restore the state in the storage; or, if the state that is there is right, \
@@ -153,12 +153,12 @@ impl Run {
         };
         // A copy that was restored from where it was kept has a mark with its present location.
         let moved_to = seen.and_then(|seen| seen.moved_to.as_ref());
-        if let Some(to) = moved_to.filter(|to| **to != task.place) {
-            return Err(moved_before(&task.place, to, task.vacant));
+        if let Some(to) = moved_to.filter(|to| **to != task.location) {
+            return Err(moved_before(&task.location, to, task.vacant));
         }
         let found = seen.map(|seen| &seen.facts);
         if let Some(what) = self.not_arrived(found).or_else(|| self.unread_remains(found)) {
-            let place = &task.place;
+            let place = &task.location;
             let message = format!("at `{place}`, {what}. Nothing was planned or changed");
             return Err(Failure::new(FailureClass::Config, message));
         }
@@ -171,7 +171,7 @@ impl Run {
         if let Some(StateFacts { resources: others @ 1.., .. }) =
             found.filter(|_| task.vacant && !task.accepted)
         {
-            let place = &task.place;
+            let place = &task.location;
             let message = format!(
                 "{others} resources are in the state at `{place}`, and this environment has none. Nothing was planned \
                  or changed. Remove that state, or have the runner keep state elsewhere; or, if it is the \
@@ -270,7 +270,7 @@ impl Run {
             return;
         }
         let before = self.state.seen.take();
-        let place = &self.job.state.place;
+        let place = &self.job.state.location;
         match pull(tofu, place).await {
             Ok((_, seen)) => match self.not_written_by_apply(applied, before.as_ref(), seen.as_ref()) {
                 None => self.state.seen = seen,

@@ -205,7 +205,7 @@ impl Run {
         let before = self.state.seen.as_ref().map(|seen| &seen.facts);
         let before = before.or(self.job.state.expected.as_ref());
         let pulled = tokio::select! {
-            pulled = pull(tofu, &self.job.state.place) => pulled,
+            pulled = pull(tofu, &self.job.state.location) => pulled,
             () = self.must_end(LAST_TRY) => return false,
         };
         // A storage that does not answer the read does not accept the push either.
@@ -222,7 +222,7 @@ impl Run {
         let before = self.state.seen.as_ref().map(|seen| &seen.facts);
         let before = before.or(self.job.state.expected.as_ref());
         let pulled = tokio::select! {
-            pulled = pull(tofu, &self.job.state.place) => pulled,
+            pulled = pull(tofu, &self.job.state.location) => pulled,
             () = self.must_end(LAST_TRY) => return false,
         };
         let seen = pulled.ok().and_then(|(_, seen)| seen);

@@ -38,7 +38,7 @@ pub async fn fetch<B: AsRef<[u8]> + Send + 'static>(
                 if error.is_final() {
                     return Err(SourceError::Unusable(text));
                 }
-                if error.is_failure_of_canyon() {
+                if error.is_server_error() {
                     SourceError::Unusable(text)
                 } else {
                     SourceError::Unreachable(text)
@@ -107,7 +107,7 @@ mod tests {
 
     fn foreign(status: u16) -> ClientError {
         let (url, reason) = ("http://canyon".to_owned(), "html".to_owned());
-        ClientError::Foreign { url, status, reason }
+        ClientError::NotCanyon { url, status, reason }
     }
 
     #[tokio::test(start_paused = true)]

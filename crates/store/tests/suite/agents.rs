@@ -2,7 +2,7 @@
 
 use crate::world::{at, count, id, race, record};
 use canyon_domain::agent::{Adoption, Agent, AgentIdentity, Session};
-use canyon_domain::agent_job::{AgentJob, JobOrder, Wish};
+use canyon_domain::agent_job::{AgentJob, DesiredState, JobSpec};
 use canyon_domain::ids::{DeploymentId, OrgUuid, PrincipalId, RunnerUuid};
 use canyon_domain::runner::RunnerType;
 use canyon_store::Table;
@@ -37,7 +37,7 @@ fn agent(name: &str) -> Agent {
         by_runner_key: false,
         by_token: None,
         named_at: None,
-        settled_at: None,
+        settings_fixed_at: None,
         reserved: false,
         adopted_by: None,
         created_at: at(0),
@@ -57,12 +57,12 @@ fn opened(mut agent: Agent, instance: &str) -> Agent {
     agent.session = Some(Session {
         number: agent.sessions,
         instance: instance.to_owned(),
-        before: Vec::new(),
+        earlier_instances: Vec::new(),
         opened_at: at(0),
         last_seen: at(0),
         closed_at: None,
         serves: vec![RunnerType::DockerAgent],
-        place: "engine".to_owned(),
+        platform_id: "engine".to_owned(),
         program: "0.1.0".to_owned(),
         protocol: 1,
         concurrency: 100,
@@ -81,7 +81,7 @@ fn job(runner: RunnerUuid, deployment: u128, priority: i8) -> AgentJob {
         attempt: 1,
         fence: 7,
         runner,
-        order: JobOrder {
+        spec: JobSpec {
             org_id: id("acme"),
             runner_id: id("far"),
             kind: RunnerType::DockerAgent,
@@ -91,14 +91,14 @@ fn job(runner: RunnerUuid, deployment: u128, priority: i8) -> AgentJob {
             launched_at: at(0),
         },
         target: None,
-        only: None,
+        only_agent: None,
         only_for: None,
         priority,
         offer: None,
-        taken: None,
-        wish: Wish::Run,
-        done: Wish::Run,
-        seen: None,
+        holder: None,
+        desired: DesiredState::Run,
+        applied: DesiredState::Run,
+        reported: None,
         tail: None,
         manifest: None,
         polled: None,
@@ -202,11 +202,11 @@ async fn work_is_listed_by_priority_and_age_while_it_needs_an_action(table: Tabl
     table.save_agent_job(org, &taken, at(1)).await.unwrap();
     assert_eq!(open().await, [3, 4, 2]);
     assert_eq!(own().await, [] as [u128; 0], "the job needs no action of its agent");
-    assert!(taken.want(Wish::Stop));
+    assert!(taken.raise_desired_state(DesiredState::Stop));
     taken.version += 1;
     table.save_agent_job(org, &taken, at(2)).await.unwrap();
     assert_eq!((own().await, open().await), (vec![1], vec![3, 4, 2]));
-    taken.carried_out(&berlin.id, 1, Wish::Stop).unwrap();
+    taken.record_applied(&berlin.id, 1, DesiredState::Stop).unwrap();
     taken.version += 1;
     table.save_agent_job(org, &taken, at(3)).await.unwrap();
     assert_eq!((own().await, open().await), (vec![], vec![3, 4, 2]));
@@ -228,7 +228,7 @@ async fn jobs_of_an_absent_agent_hide_no_work_from_other_agents(table: Table) {
         assert!(held.offer(&absent, &[], at(0)));
         table.create_agent_job(org, &held, at(0)).await.unwrap();
         held.take(&absent.id, 1, "engine", at(1)).unwrap();
-        held.want(Wish::Stop);
+        held.raise_desired_state(DesiredState::Stop);
         held.version += 1;
         assert_eq!(table.save_agent_job(org, &held, at(1)).await.unwrap(), Saved::Yes);
     }
@@ -254,7 +254,7 @@ async fn a_withdrawal_and_a_take_exclude_each_other(table: Table) {
         table.create_agent_job(org, &offered, at(0)).await.unwrap();
         let (mut taken, mut withdrawn) = (offered.clone(), offered.clone());
         taken.take(&berlin.id, 1, "engine", at(1)).unwrap();
-        withdrawn.want(Wish::Kill);
+        withdrawn.raise_desired_state(DesiredState::Kill);
         for job in [&mut taken, &mut withdrawn] {
             job.version += 1;
         }

@@ -2,15 +2,15 @@
 
 use crate::world::{LIMITS, World, at, count, environment, hash, queued, race, record};
 use canyon_domain::attempt::Outcome;
-use canyon_domain::concurrency::{ConcurrencyLimit, Holder, LimitScope, Place};
+use canyon_domain::concurrency::{ConcurrencyLimit, ConcurrencySlot, LimitScope, SlotHolder};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::inventory::Environment;
 use canyon_domain::lifecycle;
 use canyon_store::Table;
-use canyon_store::concurrency::Taking;
+use canyon_store::concurrency::SlotClaim;
 use canyon_store::deployment_item::Wake;
-use canyon_store::deployments::{EnvironmentChange, Move};
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::{Deleted, Saved};
 use uuid::Uuid;
 
@@ -55,23 +55,23 @@ async fn sixteen(world: &World) -> Vec<(Deployment, Environment)> {
 async fn launch(
     world: &World,
     of: &(Deployment, Environment),
-    instead_of: Option<Holder>,
+    instead_of: Option<SlotHolder>,
 ) -> (Saved, Deployment) {
     let (mut deployment, mut environment) = of.clone();
-    let fence = environment.turns.take(deployment.id).unwrap();
+    let fence = environment.queue.take(deployment.id).unwrap();
     lifecycle::launch(&mut deployment, fence, hash("code"), LIMITS, at(20)).unwrap();
-    let place = Place { scope: LimitScope::Organization, number: 0 };
-    deployment.attempts[0].places = vec![place.clone()];
+    let place = ConcurrencySlot { scope: LimitScope::Organization, number: 0 };
+    deployment.attempts[0].slots = vec![place.clone()];
     deployment.version += 1;
     environment.version += 1;
-    let step = Move {
+    let step = DeploymentChange {
         deployment: &deployment,
         environment: EnvironmentChange::Save(&environment),
         next: None,
         wake: Wake::None,
         record: None,
     };
-    let takings = [Taking { place, instead_of }];
+    let takings = [SlotClaim { slot: place, former_holder: instead_of }];
     (world.table.launch_deployment(world.org, &step, &takings).await.unwrap(), deployment)
 }
 
@@ -80,11 +80,11 @@ async fn end(world: &World, mut deployment: Deployment) {
     deployment.version += 1;
     let saved = world.table.end_deployment(world.org, &deployment, at(30), None).await.unwrap();
     assert_eq!(saved, Saved::Yes);
-    assert!(world.stored(deployment.id).await.attempts[0].places.is_empty());
+    assert!(world.stored(deployment.id).await.attempts[0].slots.is_empty());
 }
 
-async fn holders(world: &World) -> Vec<Holder> {
-    let held = world.table.held_places(world.org, &LimitScope::Organization).await.unwrap();
+async fn holders(world: &World) -> Vec<SlotHolder> {
+    let held = world.table.held_slots(world.org, &LimitScope::Organization).await.unwrap();
     held.into_iter().map(|held| held.holder).collect()
 }
 
@@ -99,7 +99,7 @@ async fn a_slot_has_one_holder(table: Table) {
     let mut winners = launched.iter().filter(|(saved, _)| *saved == Saved::Yes);
     let (_, winner) = winners.next().unwrap();
     assert!(winners.next().is_none(), "one slot, one holder");
-    let first = Holder { deployment: winner.id, attempt: 1 };
+    let first = SlotHolder { deployment: winner.id, attempt: 1 };
     assert_eq!(holders(&world).await, [first]);
 
     // The launcher declares the holder dead by mistake: of 16 attempts that replace it, one wins.
@@ -112,7 +112,7 @@ async fn a_slot_has_one_holder(table: Table) {
     let saved: Vec<_> = replaced.iter().map(|(saved, _)| *saved).collect();
     assert_eq!(count(&saved, &Saved::Yes), 1);
     let successor = replaced.iter().find(|(saved, _)| *saved == Saved::Yes).unwrap().1.clone();
-    let second = Holder { deployment: successor.id, attempt: 1 };
+    let second = SlotHolder { deployment: successor.id, attempt: 1 };
     assert_eq!(holders(&world).await, [second]);
 
     // The end of the former holder is written too, and leaves the slot to the new holder.

@@ -51,7 +51,7 @@ async fn only_due_deployments_are_listed_longest_due_first_and_never_an_ended_on
     }
     for id in model.values() {
         let mut deployment = world.stored(*id).await;
-        lifecycle::give_up(&mut deployment, Outcome::Cancelled, at(3_000));
+        lifecycle::end_without_attempt(&mut deployment, Outcome::Cancelled, at(3_000));
         deployment.version += 1;
         let ended = world.table.end_deployment(world.org, &deployment, at(3_000), None).await;
         assert_eq!(ended.unwrap(), Saved::Yes);
@@ -79,7 +79,7 @@ async fn many(world: &World) -> Vec<Deployment> {
             tokio::spawn(async move {
                 for mut deployment in mine {
                     world.accept(&deployment).await;
-                    lifecycle::give_up(&mut deployment, Outcome::Cancelled, at(1_000));
+                    lifecycle::end_without_attempt(&mut deployment, Outcome::Cancelled, at(1_000));
                     deployment.version += 1;
                     world
                         .table
@@ -94,7 +94,7 @@ async fn many(world: &World) -> Vec<Deployment> {
         task.await.unwrap();
     }
     for deployment in &mut all {
-        lifecycle::give_up(deployment, Outcome::Cancelled, at(1_000));
+        lifecycle::end_without_attempt(deployment, Outcome::Cancelled, at(1_000));
         deployment.version += 1;
     }
     all.reverse();

@@ -9,7 +9,7 @@ use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle;
 use canyon_store::Table;
 use canyon_store::deployment_item::Wake;
-use canyon_store::deployments::{EnvironmentChange, Move};
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ fn event(deployment: &mut Deployment, dice: &mut Dice, now: Timestamp) {
         11 if dice.roll(4) == 0 => {
             lifecycle::cancel(deployment, principal(), now);
         }
-        12 if dice.roll(8) == 0 => lifecycle::give_up(deployment, failed, now),
+        12 if dice.roll(8) == 0 => lifecycle::end_without_attempt(deployment, failed, now),
         13 if dice.roll(4) == 0 => deadline::stopping(deployment, now),
         14 => {
             lifecycle::started(deployment, number, "job".to_owned()).ok();
@@ -77,7 +77,7 @@ async fn one_step(
     let mut turn = None;
     if dice.roll(3) == 0 {
         let mut environment = world.env("dev").await;
-        let fence = environment.turns.take(of)?;
+        let fence = environment.queue.take(of)?;
         lifecycle::launch(&mut deployment, fence, hash("code"), LIMITS, now).ok()?;
         environment.version += 1;
         turn = Some(environment);
@@ -92,14 +92,14 @@ async fn one_step(
         table.end_deployment(*org, &deployment, now, None).await
     } else if let Some(environment) = &turn {
         let environment = EnvironmentChange::Save(environment);
-        let step = Move {
+        let step = DeploymentChange {
             deployment: &deployment,
             environment,
             next: None,
             wake: Wake::None,
             record: None,
         };
-        table.move_deployment(*org, &step).await
+        table.change_deployment(*org, &step).await
     } else {
         table.save_deployment(*org, &deployment, Wake::None).await
     };
@@ -151,8 +151,8 @@ async fn no_race_of_16_writers_leaves_the_state_graph_or_changes_an_end(table: T
             assert!(fences.insert(attempt.fence), "fence {} was used twice", attempt.fence);
         }
         ended += usize::from(status.is_terminal());
-        let turns = world.env("dev").await.turns;
-        let queued = turns.current == Some(*id) || turns.waiting.contains(id);
+        let queue = world.env("dev").await.queue;
+        let queued = queue.current == Some(*id) || queue.waiting.contains(id);
         assert_ne!(queued, status.is_terminal(), "{id} {status}");
     }
     assert!(ended >= 2, "too few deployments ended to prove anything: {ended}");

@@ -4,7 +4,7 @@ use crate::world::{
     World, at, bundle, count, everything, hash, principal, queued, race, record, record_at,
 };
 use canyon_domain::attempt::Outcome;
-use canyon_domain::deployment::{Kept, ResourceCounts};
+use canyon_domain::deployment::{ResourceCounts, StoredResults};
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle;
@@ -44,7 +44,7 @@ async fn an_accepted_deployment_is_stored_with_its_bundle_queue_entry_key_and_re
     assert_eq!(table.bundle(*org, deployment.id).await.unwrap(), Some(bundle()));
     assert_eq!(table.idempotency(*org, &principal().into(), "order-66").await.unwrap(), Some(key));
     let dev = world.env("dev").await;
-    assert_eq!((dev.turns.waiting, dev.version), (vec![deployment.id], 2));
+    assert_eq!((dev.queue.waiting, dev.version), (vec![deployment.id], 2));
     assert_eq!(world.records().await, 5);
 }
 
@@ -57,7 +57,7 @@ async fn an_acceptance_that_fails_for_any_reason_writes_nothing(table: Table) {
 
     let second = queued(&dev, 2);
     let mut now = dev.clone();
-    now.turns.join(second.id).unwrap();
+    now.queue.join(second.id).unwrap();
     now.version += 1;
     let mut stale = now.clone();
     stale.version = dev.version;
@@ -109,7 +109,7 @@ async fn of_16_acceptances_under_one_key_one_creates_a_deployment(table: Table) 
     assert_eq!(made.len(), 1, "{accepted:?}");
     let known = world.table.idempotency(world.org, &principal().into(), "order-66").await.unwrap();
     assert_eq!(known.unwrap().deployment, made[0].1);
-    assert_eq!(world.env("dev").await.turns.waiting, [made[0].1]);
+    assert_eq!(world.env("dev").await.queue.waiting, [made[0].1]);
 }
 
 async fn an_expired_key_can_be_used_again(table: Table) {
@@ -180,7 +180,8 @@ async fn a_deployment_with_all_its_fields_reads_back(table: Table) {
     full.rollback_to = Some(full.id);
     full.counts =
         Some(ResourceCounts { total: Some(30), added: 10, changed: 5, removed: u32::MAX });
-    full.kept = Kept { outputs: true, encrypted_outputs: true, orphans: 3, late_orphans: false };
+    full.kept =
+        StoredResults { outputs: true, encrypted_outputs: true, orphans: 3, late_orphans: false };
     let outcomes = [
         Outcome::Failed(Failure::new(FailureClass::Lost, "gone: \u{0}\u{1f4a5}")),
         Outcome::Cancelled,

@@ -31,7 +31,7 @@ fn ended(mut deployment: Deployment, outcome: Outcome, now: Timestamp) -> Deploy
         lifecycle::claim(&mut deployment, number, &code, "me", token, (0, 0), now).unwrap();
         lifecycle::end(&mut deployment, number, outcome, now).unwrap();
     } else {
-        lifecycle::give_up(&mut deployment, outcome, now);
+        lifecycle::end_without_attempt(&mut deployment, outcome, now);
     }
     deployment.version += 1;
     deployment
@@ -67,8 +67,8 @@ async fn of_16_ends_one_gives_the_turn_to_the_next_and_makes_it_due(table: Table
     let next = Deployment { due_at: Some(at(5)), version: 2, ..second.clone() };
     assert_eq!(world.stored(second.id).await, next, "written exactly once");
     assert_eq!(world.stored(third.id).await, third);
-    let turns = world.env("dev").await.turns;
-    assert_eq!((turns.current, turns.waiting), (None, vec![second.id, third.id]));
+    let queue = world.env("dev").await.queue;
+    assert_eq!((queue.current, queue.waiting), (None, vec![second.id, third.id]));
     let due = world.table.due(at(5), 10).await.unwrap();
     assert_eq!(due, [Due { org: world.org, id: second.id }]);
 }
@@ -92,8 +92,8 @@ async fn an_end_is_written_during_many_concurrent_acceptances(table: Table) {
     })
     .await;
     assert_eq!(world.stored(first.id).await, over);
-    let turns = world.env("dev").await.turns;
-    assert_eq!((turns.current, turns.waiting.len()), (None, 15));
+    let queue = world.env("dev").await.queue;
+    assert_eq!((queue.current, queue.waiting.len()), (None, 15));
 }
 
 async fn fifty_deployments_of_one_environment_take_their_turns_in_order(table: Table) {
@@ -109,7 +109,7 @@ async fn fifty_deployments_of_one_environment_take_their_turns_in_order(table: T
         }
     })
     .await;
-    let order = world.env("dev").await.turns.waiting;
+    let order = world.env("dev").await.queue.waiting;
     assert_eq!(order.len(), 50);
     for (n, id) in order.iter().enumerate() {
         let now = at(1_000 + n as i64);
@@ -124,7 +124,7 @@ async fn fifty_deployments_of_one_environment_take_their_turns_in_order(table: T
         assert_eq!(launched.attempts[0].fence, n as u64 + 1);
         assert_eq!(world.end(&ended(launched, Outcome::Succeeded, now), now).await, Saved::Yes);
     }
-    assert!(world.env("dev").await.turns.is_idle());
+    assert!(world.env("dev").await.queue.is_idle());
     assert!(world.table.due(Timestamp::MAX, 100).await.unwrap().is_empty());
 }
 
@@ -142,7 +142,7 @@ async fn a_deployment_that_leaves_the_middle_of_the_queue_wakes_no_other(table: 
     let gone = ended(all[0].clone(), Outcome::Cancelled, at(10));
     assert_eq!(world.end(&gone, at(10)).await, Saved::Yes);
     assert_eq!(world.stored(all[2].id).await.due_at, Some(at(10)));
-    assert_eq!(world.env("dev").await.turns.waiting, [all[2].id]);
+    assert_eq!(world.env("dev").await.queue.waiting, [all[2].id]);
 }
 
 /// Accepts and launches the destroy run whose end deletes `dev`.
@@ -150,7 +150,7 @@ async fn destroy(world: &World) -> Deployment {
     let mut dev = world.env("dev").await;
     let mut run = queued(&dev, 20);
     run.mode = Mode::Destroy;
-    dev.turns.join(run.id).unwrap();
+    dev.queue.join(run.id).unwrap();
     dev.status = EnvironmentStatus::Deleting;
     dev.removed_by = Some(run.id);
     dev.version += 1;
@@ -194,7 +194,7 @@ async fn an_environment_whose_destroy_run_fails_stays_and_states_the_reason(tabl
     let dev = world.env("dev").await;
     assert_eq!((dev.status, dev.removed_by), (EnvironmentStatus::DeleteFailed, None));
     assert!(dev.status_message.unwrap().ends_with("ended as failed: the bucket is not empty"));
-    assert!(dev.turns.is_idle());
+    assert!(dev.queue.is_idle());
     let deleted = world.table.delete_project(world.org, &id("shop"), &record()).await.unwrap();
     assert_eq!(deleted, Deleted::No);
     // A retry is possible.

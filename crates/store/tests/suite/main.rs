@@ -15,7 +15,7 @@
 mod peers;
 
 mod agents;
-mod allowance;
+mod api_rate_limit;
 mod audit;
 mod blobs;
 mod concurrency;
@@ -36,10 +36,10 @@ mod items;
 mod metering;
 mod nonces;
 mod organizations;
-mod pace;
 mod pages;
 mod publication;
 mod queries;
+mod rate_limiter;
 mod runner_checks;
 mod runner_profiles;
 mod runner_rules;

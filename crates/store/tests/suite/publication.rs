@@ -69,10 +69,10 @@ async fn only_writes_that_need_an_action_of_the_launcher_wake_it(table: Table) {
 
 async fn an_end_stays_due_until_it_is_published_if_the_table_publishes_ends(table: Table) {
     let (mut world, dev) = World::with_dev(table).await;
-    world.table = world.table.telling_ends();
+    world.table = world.table.with_published_ends();
     let deployment = queued(&dev, 1);
     world.try_accept(&deployment, None).await;
-    world.table.end_told(world.org, deployment.id).await.unwrap();
+    world.table.record_end_published(world.org, deployment.id).await.unwrap();
     assert!(world.stored(deployment.id).await.due_at.is_some(), "it has not ended");
     let mut deployment = world.launch(deployment.id, at(3)).await.unwrap();
     claim(&mut deployment, 4);
@@ -83,19 +83,19 @@ async fn an_end_stays_due_until_it_is_published_if_the_table_publishes_ends(tabl
 
     let due = async |second| world.table.due(at(second), 10).await.unwrap().len();
     assert_eq!((due(60).await, due(66).await), (0, 1), "the stream has a minute");
-    world.table.come_back(world.org, deployment.id, at(100)).await.unwrap();
+    world.table.postpone_end(world.org, deployment.id, at(100)).await.unwrap();
     assert_eq!((due(99).await, due(101).await), (0, 1), "the publication failed");
     assert_eq!(world.stored(deployment.id).await.due_at, Some(at(100)));
     for _ in 0..2 {
-        world.table.end_told(world.org, deployment.id).await.unwrap();
+        world.table.record_end_published(world.org, deployment.id).await.unwrap();
         assert_eq!(due(1_000_000).await, 0);
     }
-    world.table.come_back(world.org, deployment.id, at(200)).await.unwrap();
+    world.table.postpone_end(world.org, deployment.id, at(200)).await.unwrap();
     assert_eq!(due(1_000_000).await, 0, "it is already published");
     let stored = world.stored(deployment.id).await;
     assert_eq!(Deployment { due_at: None, ..deployment }, stored);
     assert!(!wakes(&world, stored.id).await, "nothing is published again");
     // A deployment that does not exist is no error.
     let gone = DeploymentId(uuid::Uuid::nil());
-    world.table.end_told(world.org, gone).await.unwrap();
+    world.table.record_end_published(world.org, gone).await.unwrap();
 }

@@ -29,7 +29,7 @@ async fn ask(
     before: Option<&RunnerCheck>,
     new: &RunnerCheck,
 ) -> Saved {
-    table.ask_for_check(org, before, new, &record()).await.unwrap()
+    table.request_check(org, before, new, &record()).await.unwrap()
 }
 
 async fn of_16_concurrent_requests_for_a_check_one_wins(table: Table) {

@@ -7,7 +7,7 @@ use canyon_domain::ids::OrgUuid;
 use canyon_domain::principal::Role;
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_domain::service_account::ServiceAccount;
-use canyon_domain::trust_policy::{ClaimMatching, PolicyOrder, TrustPolicy};
+use canyon_domain::trust_policy::{ClaimMatching, PolicyRequest, TrustPolicy};
 use canyon_store::Table;
 use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Created, Deleted, Saved};
@@ -28,7 +28,7 @@ fn org() -> OrgUuid {
 
 fn account(name: &str) -> ServiceAccount {
     let scoped = ScopedRole::new(Role::Deployer).in_project(id("shop/api"));
-    let order = PolicyOrder {
+    let order = PolicyRequest {
         issuer: "https://issuer.example.com".to_owned(),
         audience: "canyon-acme".to_owned(),
         bound_claims_type: ClaimMatching::Glob,

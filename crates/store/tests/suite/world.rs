@@ -4,17 +4,17 @@
 use crate::items::{get, item};
 use canyon_domain::attempt::{Limits, SecretHash};
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::deployment::{Deployment, Kept, Mode, Status};
+use canyon_domain::deployment::{Deployment, Mode, Status, StoredResults};
+use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, PrincipalId, RunnerUuid};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
-use canyon_domain::turn::Turns;
 use canyon_store::Table;
 use canyon_store::conditional::Item;
 use canyon_store::deployment_item::Wake;
-use canyon_store::deployments::{Accepted, EnvironmentChange, IdempotencyRecord, Move};
+use canyon_store::deployments::{Accepted, DeploymentChange, EnvironmentChange, IdempotencyRecord};
 use canyon_store::keys::Key;
 use canyon_store::outcome::{Created, Saved};
 use canyon_store::page::PageRequest;
@@ -111,7 +111,7 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
         runner_id: id("laptop"),
         created_at: at(0),
         updated_at: at(0),
-        turns: Turns::default(),
+        queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
         state: None,
@@ -148,7 +148,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         counts: None,
         state: None,
         refused_deletions: None,
-        kept: Kept::default(),
+        kept: StoredResults::default(),
         completed_at: None,
         version: 1,
     }
@@ -222,7 +222,7 @@ impl World {
     ) -> Accepted {
         let found = self.table.environment(self.org, &deployment.project, &deployment.env);
         let mut environment = found.await.unwrap().unwrap();
-        environment.turns.join(deployment.id).unwrap();
+        environment.queue.join(deployment.id).unwrap();
         environment.version += 1;
         let record = record_at(deployment.created_at);
         let accepted = self
@@ -237,18 +237,18 @@ impl World {
         let mut deployment = self.stored(of).await;
         let found = self.table.environment(self.org, &deployment.project, &deployment.env);
         let mut environment = found.await.unwrap()?;
-        let fence = environment.turns.take(of)?;
+        let fence = environment.queue.take(of)?;
         lifecycle::launch(&mut deployment, fence, hash("code"), LIMITS, now).ok()?;
         deployment.version += 1;
         environment.version += 1;
-        let step = Move {
+        let step = DeploymentChange {
             deployment: &deployment,
             environment: EnvironmentChange::Save(&environment),
             next: None,
             wake: Wake::None,
             record: None,
         };
-        let saved = self.table.move_deployment(self.org, &step).await.unwrap();
+        let saved = self.table.change_deployment(self.org, &step).await.unwrap();
         (saved == Saved::Yes).then_some(deployment)
     }
 

@@ -6,41 +6,41 @@ use super::engine;
 use super::image::of_registry;
 use super::names::container_name;
 use super::refusal;
-use crate::{JobRef, Launch, Steps};
+use crate::{CheckReports, JobRef, Launch};
 use bollard::Docker;
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectNetworkOptions, RemoveContainerOptionsBuilder,
 };
 use canyon_domain::ids::DeploymentId;
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::runner_check::CheckStep;
-use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_identity::system::System;
 use std::collections::BTreeMap;
 
 impl DockerDispatcher {
-    pub(super) async fn check_steps(&self, steps: &Steps) {
+    pub(super) async fn check_steps(&self, reports: &CheckReports) {
         let plan = self.target().and_then(|target| Plan::new(&self.platform.settings, target));
         let plan = match plan {
             Ok(plan) => plan,
-            Err(error) => return steps.failed(CheckStep::Definition, error.to_string()),
+            Err(error) => return reports.failed(CheckStep::Definition, error.to_string()),
         };
-        let Some(docker) = steps.take(CheckStep::Connect, self.check_engine()).await else {
+        let Some(docker) = reports.run_step(CheckStep::Connect, self.check_engine()).await else {
             return;
         };
-        let Some(user) = steps.take(CheckStep::Image, self.check_image(&docker, &plan)).await
+        let Some(user) = reports.run_step(CheckStep::Image, self.check_image(&docker, &plan)).await
         else {
             return;
         };
         let Some(user) = user else {
             let message = "no container was created, because a launch pulls the image first";
-            steps.ok(CheckStep::DryRun, message);
-            return steps.ok(CheckStep::Metadata, format!("not tried: {message}"));
+            reports.ok(CheckStep::DryRun, message);
+            return reports.ok(CheckStep::Metadata, format!("not tried: {message}"));
         };
         let Some(launch) = launch_of_no_job() else { return };
         let made = self.check_container(&docker, &plan, &launch, &user);
-        if steps.take(CheckStep::DryRun, made).await.is_some() {
+        if reports.run_step(CheckStep::DryRun, made).await.is_some() {
             let tried = self.check_metadata(&docker, &plan, &launch, &user);
-            steps.take(CheckStep::Metadata, tried).await;
+            reports.run_step(CheckStep::Metadata, tried).await;
         }
     }
 

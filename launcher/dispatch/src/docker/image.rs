@@ -10,7 +10,7 @@ use bollard::models::CreateImageInfo;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_identity::system::System;
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;

@@ -13,7 +13,7 @@ use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, RemoveContainerOptionsBuilder,
 };
-use canyon_domain::seam::{Clock as _, Entropy as _};
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_identity::system::System;
 use std::time::Duration;
 

@@ -158,7 +158,7 @@ pub(super) fn message_of(engine: &Engine, error: &Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Then;
+    use crate::OnFailure;
     use canyon_domain::ids::DeploymentId;
 
     #[test]
@@ -192,7 +192,10 @@ mod tests {
         ];
         for (words, expected) in ends {
             let error = pull_error(words, 0);
-            assert_eq!((error.failure.class, error.then), (FailureClass::ImagePull, Then::End));
+            assert_eq!(
+                (error.failure.class, error.on_failure),
+                (FailureClass::ImagePull, OnFailure::EndAttempt)
+            );
             assert!(
                 error.to_string().contains(expected) && error.to_string().contains(words),
                 "{error}"
@@ -200,8 +203,11 @@ mod tests {
         }
         let silent =
             "Get \"https://r.example/v2/\": dial tcp 192.0.2.1:443: connect: connection refused";
-        assert!(matches!(pull_error(silent, 29).then, Then::Again(_)));
-        assert_eq!(pull_error(silent, 31).then, Then::End);
-        assert!(matches!(pull_error("toomanyrequests: slow down", 900).then, Then::Again(_)));
+        assert!(matches!(pull_error(silent, 29).on_failure, OnFailure::RetryAfter(_)));
+        assert_eq!(pull_error(silent, 31).on_failure, OnFailure::EndAttempt);
+        assert!(matches!(
+            pull_error("toomanyrequests: slow down", 900).on_failure,
+            OnFailure::RetryAfter(_)
+        ));
     }
 }

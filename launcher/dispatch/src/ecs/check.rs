@@ -5,7 +5,7 @@ use super::EcsDispatcher;
 use super::definition::LOG_PREFIX;
 use super::session::Clients;
 use super::stopped;
-use crate::Steps;
+use crate::CheckReports;
 use aws_sdk_ecs::error::ProvideErrorMetadata;
 use canyon_domain::causes::Causes;
 use canyon_domain::runner_check::CheckStep;
@@ -15,11 +15,11 @@ use canyon_domain::runner_check::CheckStep;
 const NO_TASK: &str = "00000000000000000000000000000000";
 
 impl EcsDispatcher {
-    pub(super) async fn check_steps(&self, steps: &Steps) {
+    pub(super) async fn check_steps(&self, reports: &CheckReports) {
         if let Some(signed) = self.session.assertion().await {
             let signed = signed.map_err(|error| Causes(&error).to_string());
             let signed = async { signed.map(|audience| ((), format!("signed for {audience}"))) };
-            if steps.take(CheckStep::Assertion, signed).await.is_none() {
+            if reports.run_step(CheckStep::Assertion, signed).await.is_none() {
                 return;
             }
         }
@@ -28,14 +28,18 @@ impl EcsDispatcher {
             let clients = clients.map_err(|error| Causes(&error).to_string())?;
             Ok::<_, String>((clients, format!("signed in as {}", self.location().role)))
         };
-        let Some(clients) = steps.take(CheckStep::Exchange, exchange).await else { return };
-        if steps.take(CheckStep::Cluster, self.check_cluster(&clients)).await.is_none() {
+        let Some(clients) = reports.run_step(CheckStep::Exchange, exchange).await else { return };
+        if reports.run_step(CheckStep::Cluster, self.check_cluster(&clients)).await.is_none() {
             return;
         }
-        if steps.take(CheckStep::Permissions, self.check_permissions(&clients)).await.is_none() {
+        if reports
+            .run_step(CheckStep::Permissions, self.check_permissions(&clients))
+            .await
+            .is_none()
+        {
             return;
         }
-        steps.take(CheckStep::DryRun, self.check_definition(&clients)).await;
+        reports.run_step(CheckStep::DryRun, self.check_definition(&clients)).await;
     }
 
     async fn check_cluster(&self, clients: &Clients) -> Result<((), String), String> {

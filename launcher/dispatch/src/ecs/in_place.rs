@@ -2,7 +2,7 @@
 
 use super::session::{CredentialSource, Session};
 use super::{EcsPlatform, Settings};
-use crate::{AmbientAws, DispatchError, Pace, Target};
+use crate::{AmbientAws, DispatchError, RateLimiter, Target};
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::ecs::{EcsJob, LaunchType};
@@ -57,7 +57,7 @@ impl EcsDefaults {
             return Err(DispatchError::refused(FailureClass::Config, message));
         }
         // A runner that sets a field of Fargate chooses Fargate.
-        if job.launch_type.is_none() && job.of_fargate_alone().next().is_none() {
+        if job.launch_type.is_none() && job.fargate_only_fields().next().is_none() {
             job.launch_type = self.launch_type;
         }
         Ok(job)
@@ -67,9 +67,13 @@ impl EcsDefaults {
 impl EcsPlatform {
     /// Creates the platform of an agent, which launches for runners of type `ecs-agent` with its
     /// own credentials. `defaults` fill in what a runner omits.
-    pub fn in_place(ambient: Arc<AmbientAws>, pace: Arc<dyn Pace>, defaults: EcsDefaults) -> Self {
+    pub fn for_agent(
+        ambient: Arc<AmbientAws>,
+        limiter: Arc<dyn RateLimiter>,
+        defaults: EcsDefaults,
+    ) -> Self {
         let (http, image) = (ambient.http(), defaults.image.clone());
-        Self::with_credentials(CredentialSource::Ambient(ambient, defaults), http, pace, image)
+        Self::with_credentials(CredentialSource::Ambient(ambient, defaults), http, limiter, image)
     }
 
     /// The ARN of the agent's cluster, which is unique over all accounts.
@@ -77,7 +81,7 @@ impl EcsPlatform {
     /// # Errors
     ///
     /// If ECS does not answer, denies access, or has no such cluster.
-    pub async fn place(&self) -> Result<String, DispatchError> {
+    pub async fn platform_id(&self) -> Result<String, DispatchError> {
         let config = |message: String| DispatchError::refused(FailureClass::Config, message);
         let CredentialSource::Ambient(ambient, EcsDefaults { region, cluster, .. }) = &self.source
         else {

@@ -229,7 +229,7 @@ fn field_at_fault(words: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Then;
+    use crate::OnFailure;
     use crate::ecs::request::Role;
 
     const LOCATION: EcsLocation<'_> = EcsLocation {
@@ -291,7 +291,11 @@ mod tests {
         ];
         for (code, words, class, named) in cases {
             let error = refusal(code, words);
-            assert_eq!((error.failure.class, error.then), (class, Then::End), "{error}");
+            assert_eq!(
+                (error.failure.class, error.on_failure),
+                (class, OnFailure::EndAttempt),
+                "{error}"
+            );
             assert!(error.failure.message.contains(named), "{error} does not name {named}");
         }
     }
@@ -299,7 +303,7 @@ mod tests {
     #[test]
     fn a_throttled_call_is_retried_and_ends_no_attempt() {
         let error = refusal("ThrottlingException", "Rate exceeded");
-        assert_eq!(error.then, Then::Again(THROTTLE_PAUSE));
+        assert_eq!(error.on_failure, OnFailure::RetryAfter(THROTTLE_PAUSE));
         assert_eq!(error.failure.class, FailureClass::Throttled);
     }
 

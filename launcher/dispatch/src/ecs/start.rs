@@ -6,7 +6,7 @@ use super::request::{EcsLocation, Request};
 use super::session::Clients;
 use super::started::Known;
 use super::{EcsDispatcher, TOKEN_HELD};
-use crate::{DispatchError, Launch, Rate, Started, Then, Turn};
+use crate::{DispatchError, Launch, OnFailure, Permit, Rate, Started};
 use aws_sdk_ecs::config::Builder;
 use aws_sdk_ecs::config::retry::RetryConfig;
 use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
@@ -113,7 +113,7 @@ impl EcsDispatcher {
                 continue;
             }
             let error = refusals.of_start(&error);
-            known.start_was_sent |= error.then == Then::Observe;
+            known.start_was_sent |= error.on_failure == OnFailure::Observe;
             return Err(error);
         }
     }
@@ -127,12 +127,12 @@ impl EcsDispatcher {
         };
         let later =
             |message, pause| Err(DispatchError::later(FailureClass::Throttled, message, pause));
-        match self.pace.turn(&rate, PERMIT_TIMEOUT).await {
-            Ok(Turn::Taken(wait)) => {
+        match self.limiter.acquire(&rate, PERMIT_TIMEOUT).await {
+            Ok(Permit::Granted(wait)) => {
                 tokio::time::sleep(wait).await;
                 Ok(())
             }
-            Ok(Turn::Later(pause)) => {
+            Ok(Permit::RetryAfter(pause)) => {
                 let before = pause.as_millis() * u128::from(CALLS_PER_SECOND) / 1_000;
                 let message = format!(
                     "AWS starts {CALLS_PER_SECOND} tasks a second in account {account}, {region}; \

@@ -4,14 +4,14 @@ use super::calls::{Calls, Run};
 use super::connect::identity_of;
 use super::defaults::JobDefaults;
 use super::{errors, job};
-use crate::check::Steps;
+use crate::check::CheckReports;
 use crate::{DispatchError, JobRef, Launch, Target};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::ids::DeploymentId;
+use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::runner::RunnerConfiguration;
 use canyon_domain::runner::kubernetes::{KubernetesAuthKind, KubernetesJob};
 use canyon_domain::runner_check::CheckStep;
-use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_domain::trust::kubernetes::{LAUNCHER, NETWORK_POLICIES, Rule};
 use canyon_identity::system::System;
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, UserInfo};
@@ -26,15 +26,20 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Tries the steps until one fails.
-pub(super) async fn check(calls: &Calls, target: &Target, defaults: &JobDefaults, steps: &Steps) {
-    let _ = Box::pin(try_all(calls, target, defaults, steps)).await;
+pub(super) async fn check(
+    calls: &Calls,
+    target: &Target,
+    defaults: &JobDefaults,
+    reports: &CheckReports,
+) {
+    let _ = Box::pin(try_all(calls, target, defaults, reports)).await;
 }
 
 async fn try_all(
     calls: &Calls,
     target: &Target,
     defaults: &JobDefaults,
-    steps: &Steps,
+    reports: &CheckReports,
 ) -> Option<()> {
     let configuration = &target.definition.configuration;
     let settings = job::settings(target).ok()?;
@@ -43,18 +48,18 @@ async fn try_all(
         RunnerConfiguration::Kubernetes(_) | RunnerConfiguration::KubernetesAgent(_)
     );
     if is_cloud || uses_oidc(configuration) {
-        steps.take(CheckStep::Assertion, assertion(calls, target)).await?;
+        reports.run_step(CheckStep::Assertion, assertion(calls, target)).await?;
     }
     if is_cloud {
-        steps.take(CheckStep::Exchange, exchange(calls, target)).await?;
-        steps.take(CheckStep::Cluster, cluster(calls, target)).await?;
+        reports.run_step(CheckStep::Exchange, exchange(calls, target)).await?;
+        reports.run_step(CheckStep::Cluster, cluster(calls, target)).await?;
     } else {
         calls.connector().drop_client(target);
     }
-    steps.take(CheckStep::Connect, connect(calls)).await?;
-    steps.take(CheckStep::Permissions, permissions(calls, settings)).await?;
+    reports.run_step(CheckStep::Connect, connect(calls)).await?;
+    reports.run_step(CheckStep::Permissions, permissions(calls, settings)).await?;
     // Boxed, because the Job is large.
-    steps.take(CheckStep::DryRun, Box::pin(dry_run(calls, target, settings, defaults))).await
+    reports.run_step(CheckStep::DryRun, Box::pin(dry_run(calls, target, settings, defaults))).await
 }
 
 fn uses_oidc(configuration: &RunnerConfiguration) -> bool {

@@ -128,7 +128,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Then;
+    use crate::OnFailure;
     use crate::kubernetes::errors::{self, ClusterEndpoint};
     use std::io::{Read as _, Write as _};
     use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -186,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_without_end_is_cut_off() {
         let (error, sent) = asked(b"0123456789abcdef", LocalClusters::Allowed).await;
-        assert_eq!(error.then, Then::Observe);
+        assert_eq!(error.on_failure, OnFailure::Observe);
         assert!(error.to_string().contains("more than 16 MiB"), "{error}");
         // What is over the limit is in the buffers of both ends.
         assert!(sent < 40 * MIB, "{} MiB", sent / MIB);
@@ -237,7 +237,7 @@ mod tests {
             let client = client(&config, LocalClusters::Refused).unwrap();
             let error = client.apiserver_version().await.unwrap_err();
             let error = errors::explain(&place, "ask", error).await;
-            assert_eq!(error.then, Then::End, "{proxy:?}: {error}");
+            assert_eq!(error.on_failure, OnFailure::EndAttempt, "{proxy:?}: {error}");
             assert!(error.to_string().contains("is this machine itself"), "{proxy:?}: {error}");
             assert!(error.to_string().contains("CANYON_ALLOW_LOCAL_CLUSTERS"), "{error}");
         }

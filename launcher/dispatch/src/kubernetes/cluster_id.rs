@@ -22,7 +22,7 @@ impl KubernetesPlatform {
     /// # Errors
     ///
     /// If the cluster could not be asked, or if this platform belongs to no agent.
-    pub async fn place(&self) -> Result<String, DispatchError> {
+    pub async fn platform_id(&self) -> Result<String, DispatchError> {
         let AccessMethod::InPlace(source) = self.connector.way() else {
             let message = "this platform has as many clusters as there are runners";
             return Err(DispatchError::refused(FailureClass::Config, message));

@@ -48,7 +48,7 @@ impl JobDefaults {
     /// Each field that a pod of Canyon's must not have, by its path in a pod template.
     pub fn check(&self) -> Result<(), FieldErrors> {
         let merged = self.apply_to(pod_template::default_template(ANY_ACCOUNT))?;
-        pod_template::judge(&merged, ANY_ACCOUNT).map(drop)
+        pod_template::validate(&merged, ANY_ACCOUNT).map(drop)
     }
 
     /// Canyon's own template, overridden by these defaults.

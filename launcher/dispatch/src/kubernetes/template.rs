@@ -31,7 +31,7 @@ pub(super) fn pod_template(
             .map_err(|faults| refused(target, &faults))?;
     }
     let mut template =
-        pod_template::judge(&merged, account).map_err(|faults| refused(target, &faults))?;
+        pod_template::validate(&merged, account).map_err(|faults| refused(target, &faults))?;
     let token = match target.definition.storage_type() {
         StorageType::Kubernetes => ApiToken::Projected,
         StorageType::S3 | StorageType::Gcs | StorageType::Azurerm | StorageType::Local => {

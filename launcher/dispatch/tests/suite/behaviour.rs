@@ -2,7 +2,7 @@
 //!
 //! A kind provides a [`Platform`], which turns an [`Act`] into a job that behaves accordingly.
 
-use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, StopMode, TailStream};
+use canyon_dispatch::{Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode, TailStream};
 use canyon_domain::{deadline::Observation, ids::DeploymentId};
 use secrecy::SecretString;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -41,7 +41,7 @@ pub(crate) trait Platform: Sync {
     /// Whether a start reports that it was the first. A start by an agent cannot.
     const TELLS_FIRST: bool = true;
     /// What remains of a living job that is to be forgotten. An agent retries by itself.
-    const OF_LIVING: Remains = Remains::Job;
+    const OF_LIVING: RemovalOutcome = RemovalOutcome::JobAlive;
     fn dispatcher(&self) -> Arc<Self::Kind>;
     fn launch(&self, job: JobRef, act: Act) -> Launch;
     /// How often the job noted `what`: `started` or `asked`.
@@ -134,7 +134,7 @@ pub(crate) async fn a_job_that_was_never_started_is_gone_and_may_be_stopped(
         kind.stop(&job, how).await.unwrap();
     }
     assert_eq!(kind.tail(&job, TailStream::Log, 0).await.unwrap(), b"");
-    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+    assert_eq!(kind.forget(&job).await, RemovalOutcome::Removed);
 }
 
 pub(crate) async fn a_second_start_finds_the_first_dead_or_alive(platform: &impl Platform) {
@@ -198,10 +198,10 @@ pub(crate) async fn what_a_dead_job_wrote_is_there_until_it_is_forgotten(platfor
             assert_eq!(kind.tail(&job, stream, offset).await.unwrap(), rest.as_bytes());
         }
     }
-    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+    assert_eq!(kind.forget(&job).await, RemovalOutcome::Removed);
     assert_eq!(kind.tail(&job, TailStream::Log, 0).await.unwrap(), b"");
     assert_eq!(kind.observe(&job).await, Observation::Gone(None));
-    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+    assert_eq!(kind.forget(&job).await, RemovalOutcome::Removed);
 }
 
 pub(crate) async fn a_living_job_is_not_forgotten<P: Platform>(platform: &P) {
@@ -210,8 +210,8 @@ pub(crate) async fn a_living_job_is_not_forgotten<P: Platform>(platform: &P) {
     assert_eq!(kind.forget(&job).await, P::OF_LIVING);
     assert_eq!(kind.observe(&job).await, Observation::Alive);
     match P::OF_LIVING {
-        Remains::Nothing => it_may_end_and_is_asked_to_then(platform, &job).await,
-        Remains::Job => {
+        RemovalOutcome::Removed => it_may_end_and_is_asked_to_then(platform, &job).await,
+        RemovalOutcome::JobAlive => {
             kind.stop(&job, StopMode::Kill).await.unwrap();
             until_dead(platform, &*kind, &job).await;
         }

@@ -4,7 +4,9 @@ use crate::bed::Facts;
 use crate::behaviour::{Act, Platform, behaves, new_job, until, until_gone};
 use crate::docker_bed::{CODE, Host, name_of};
 use canyon_dispatch::docker::{DockerPlatform, DockerSettings};
-use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, Steps, StopMode, Then};
+use canyon_dispatch::{
+    CheckReports, Dispatcher, JobRef, Launch, OnFailure, RemovalOutcome, Started, StopMode,
+};
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::runner_check::{CheckStep, StepResult};
@@ -60,7 +62,10 @@ async fn a_container_of_the_same_name_is_compared_and_never_adopted_by_its_name_
     let mut other_code = launch.clone();
     other_code.environment.insert("CANYON_CLAIM_CODE".into(), "cyc_another".to_owned().into());
     let error = kind.start(&other_code).await.unwrap_err();
-    assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End));
+    assert_eq!(
+        (error.failure.class, error.on_failure),
+        (FailureClass::Config, OnFailure::EndAttempt)
+    );
     assert!(error.to_string().contains(&name_of(&launch.job)), "{error}");
 
     // Another program created the container first, with all of Canyon's labels but another environment.
@@ -75,7 +80,7 @@ async fn a_container_of_the_same_name_is_compared_and_never_adopted_by_its_name_
     }
     made.extend(["--user".to_owned(), "65532".to_owned(), "canyon.test/act:1".to_owned()]);
     host.docker(&made.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(kind.start(&later).await.unwrap_err().then, Then::End);
+    assert_eq!(kind.start(&later).await.unwrap_err().on_failure, OnFailure::EndAttempt);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,7 +176,7 @@ async fn a_jobs_process_has_no_privileges_and_only_the_claim_code_as_a_secret() 
     assert_eq!(environment.len(), 7, "{environment:?}");
     kind.stop(&job, StopMode::Kill).await.unwrap();
     until_gone(&*kind, &job).await;
-    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+    assert_eq!(kind.forget(&job).await, RemovalOutcome::Removed);
     let volume = made["Mounts"].as_array().unwrap().iter().find(|mount| mount["Type"] == "volume");
     let source = volume.unwrap()["Source"].as_str().unwrap().to_owned();
     assert!(!std::path::Path::new(&source).exists(), "the volume {source} is left");
@@ -193,7 +198,7 @@ async fn the_runner_image_can_write_to_its_work_folder() {
     let volume = made["Mounts"].as_array().unwrap().iter().find(|mount| mount["Type"] == "volume");
     let folder = std::fs::metadata(volume.unwrap()["Source"].as_str().unwrap()).unwrap();
     assert!(folder.uid() == 65532 || folder.mode() & 0o003 == 0o003, "{folder:?}");
-    assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
+    assert_eq!(kind.forget(&launch.job).await, RemovalOutcome::Removed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,7 +219,7 @@ async fn a_death_has_its_own_message_which_stays_the_same() {
     for how in [StopMode::Graceful, StopMode::Kill] {
         kind.stop(&job, how).await.unwrap();
     }
-    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+    assert_eq!(kind.forget(&job).await, RemovalOutcome::Removed);
 
     let job = running(&host, &*kind, "fails").await;
     let failure = reason(&*kind, &job).await;
@@ -237,7 +242,7 @@ async fn a_paused_job_lives_and_can_be_killed() {
     let job = running(&host, &*kind, "stubborn").await;
     host.docker(&["pause", &name_of(&job)]);
     assert_eq!(kind.observe(&job).await, Observation::Alive);
-    assert_eq!(kind.forget(&job).await, Remains::Job);
+    assert_eq!(kind.forget(&job).await, RemovalOutcome::JobAlive);
     kind.stop(&job, StopMode::Kill).await.unwrap();
     until_gone(&*kind, &job).await;
 }
@@ -253,9 +258,9 @@ async fn an_engine_that_does_not_answer_or_is_another_one_proves_no_death() {
     let Observation::Unknown(reason) = away.observe(&job).await else { panic!() };
     assert!(reason.contains("/nowhere/docker.sock") && reason.contains("`host`"), "{reason}");
     let error = away.start(&host.acting(new_job(), "writes")).await.unwrap_err();
-    assert!(matches!(error.then, Then::Again(_)), "{error:?}");
+    assert!(matches!(error.on_failure, OnFailure::RetryAfter(_)), "{error:?}");
     assert!(away.stop(&job, StopMode::Kill).await.is_err());
-    assert_eq!(away.forget(&job).await, Remains::Job);
+    assert_eq!(away.forget(&job).await, RemovalOutcome::JobAlive);
 
     host.docker(&["rm", "-fv", &name_of(&job)]);
     assert_eq!(kind.observe(&job).await, Observation::Gone(None));
@@ -282,18 +287,21 @@ async fn the_jobs_of_a_runner_are_found_and_no_others() {
 
     // The owner of the engine finds all jobs, and can end them by their names alone.
     let platform = Arc::new(DockerPlatform::new(host.settings(), &|_| None).unwrap());
-    let of_all = platform.found().await.unwrap();
+    let of_all = platform.all_jobs().await.unwrap();
     assert!(started.iter().all(|job| of_all.contains(&(host.runner, job.clone()))), "{of_all:?}");
     assert!(of_all.iter().any(|(runner, _)| *runner == other.runner), "{of_all:?}");
-    let clearer = platform.clearer();
+    let clearer = platform.remover();
     assert!(clearer.start(&host.acting(new_job(), "writes")).await.is_err());
     for job in &started {
         clearer.stop(job, StopMode::Kill).await.unwrap();
         until_gone(&*clearer, job).await;
-        assert_eq!(clearer.forget(job).await, Remains::Nothing);
+        assert_eq!(clearer.forget(job).await, RemovalOutcome::Removed);
     }
     assert_eq!(kind.jobs().await.unwrap(), []);
-    assert_eq!(platform.place().await.unwrap(), host.docker(&["info", "--format", "{{.ID}}"]));
+    assert_eq!(
+        platform.platform_id().await.unwrap(),
+        host.docker(&["info", "--format", "{{.ID}}"])
+    );
 }
 
 type Change = fn(&mut DockerSettings);
@@ -312,11 +320,11 @@ async fn a_refusal_of_the_engine_names_the_setting() {
         let kind = host.dispatcher(settings, &json!({}));
         let launch = host.acting(new_job(), "writes");
         let error = kind.start(&launch).await.unwrap_err();
-        assert_eq!(error.then, Then::End, "{error}");
+        assert_eq!(error.on_failure, OnFailure::EndAttempt, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(!error.to_string().contains(CODE));
         // Everything that was created is removed.
-        assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
+        assert_eq!(kind.forget(&launch.job).await, RemovalOutcome::Removed);
         assert_eq!(kind.jobs().await.unwrap(), []);
     }
 }
@@ -326,7 +334,7 @@ async fn a_check_reports_what_a_launch_would_find_and_leaves_nothing() {
     let host = Host::new().await;
     let checked = async |settings| {
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
-        host.dispatcher(settings, &json!({})).check(&Steps::new(sender)).await;
+        host.dispatcher(settings, &json!({})).check(&CheckReports::new(sender)).await;
         let mut reports = vec![];
         while let Some(report) = receiver.recv().await {
             reports.push((report.step, report.result, report.message));
@@ -364,7 +372,7 @@ async fn a_check_tries_from_a_container_whether_jobs_reach_the_credentials_of_th
         let mut settings = host.settings();
         settings.acknowledge_host_credentials = is_acknowledged;
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
-        host.dispatcher(settings, &job).check(&Steps::new(sender)).await;
+        host.dispatcher(settings, &job).check(&CheckReports::new(sender)).await;
         let mut last = None;
         while let Some(report) = receiver.recv().await {
             last = Some(report);

@@ -3,7 +3,7 @@
 use crate::bed::{ACT_IMAGE, Facts, act_image};
 use crate::behaviour::{new_job, until, until_gone};
 use crate::docker_bed::{Host, name_of};
-use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, StopMode};
+use canyon_dispatch::{Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode};
 use canyon_domain::deadline::Observation;
 use serde_json::json;
 use std::net::TcpListener;
@@ -154,7 +154,7 @@ async fn a_job_ends_once_with_its_engine_and_not_before_that_is_known() {
         assert_eq!(process.exists(), signal == "-KILL");
         assert!(matches!(kind.observe(&job).await, Observation::Unknown(_)));
         assert!(kind.stop(&job, StopMode::Graceful).await.is_err());
-        assert_eq!(kind.forget(&job).await, Remains::Job);
+        assert_eq!(kind.forget(&job).await, RemovalOutcome::JobAlive);
         engine.start();
         until_gone(&*kind, &job).await;
         assert!(!process.exists());
@@ -163,7 +163,7 @@ async fn a_job_ends_once_with_its_engine_and_not_before_that_is_known() {
         assert!(matches!(kind.start(&launch).await.unwrap(), Started::Already(_)));
         assert_eq!(kind.observe(&job).await, Observation::Gone(Some(failure)));
         assert_eq!(host.notes.count(&name_of(&job), "started"), 1);
-        assert_eq!(kind.forget(&job).await, Remains::Nothing);
+        assert_eq!(kind.forget(&job).await, RemovalOutcome::Removed);
     }
 }
 

@@ -5,7 +5,9 @@ use crate::bed::{Facts, base64};
 use crate::behaviour::{new_job, until, until_gone};
 use crate::docker_bed::{Host, name_of};
 use canyon_dispatch::docker::DockerSettings;
-use canyon_dispatch::{DispatchError, Dispatcher, Launch, Started, Steps, StopMode, Then};
+use canyon_dispatch::{
+    CheckReports, DispatchError, Dispatcher, Launch, OnFailure, Started, StopMode,
+};
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner_check::{CheckStep, StepResult};
@@ -131,7 +133,7 @@ async fn refusal(host: &Host, settings: DockerSettings, job: &Value) -> Dispatch
 async fn final_error(kind: &dyn Dispatcher, launch: &Launch) -> DispatchError {
     let mut error = None;
     until("the pull has its answer", async || match kind.start(launch).await {
-        Err(later) if matches!(later.then, Then::Again(_)) => false,
+        Err(later) if matches!(later.on_failure, OnFailure::RetryAfter(_)) => false,
         answer => {
             error = Some(answer.unwrap_err());
             true
@@ -151,7 +153,7 @@ async fn a_slow_pull_is_waited_for_and_shows_its_progress() {
     let [launch, stopped] = [(); 2].map(|()| host.acting(new_job(), "until-asked"));
     until("the pull is under way", async || {
         let error = kind.start(&launch).await.unwrap_err();
-        assert!(matches!(error.then, Then::Again(_)), "{error:?}");
+        assert!(matches!(error.on_failure, OnFailure::RetryAfter(_)), "{error:?}");
         assert!(error.to_string().contains(&image), "{error}");
         error.to_string().contains(" of 3 MiB")
     })
@@ -191,11 +193,14 @@ async fn a_refusal_of_a_registry_names_what_to_change() {
     for (image, password, expected) in cases {
         let settings = pulling(&host, image, password);
         let error = refusal(&host, settings.clone(), &json!({})).await;
-        assert_eq!((error.failure.class, error.then), (FailureClass::ImagePull, Then::End));
+        assert_eq!(
+            (error.failure.class, error.on_failure),
+            (FailureClass::ImagePull, OnFailure::EndAttempt)
+        );
         assert!(error.to_string().contains(expected), "{expected}: {error}");
         // A check finds the same without a pull.
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
-        host.dispatcher(settings, &json!({})).check(&Steps::new(sender)).await;
+        host.dispatcher(settings, &json!({})).check(&CheckReports::new(sender)).await;
         let mut last = None;
         while let Some(report) = receiver.recv().await {
             last = Some(report);
@@ -216,10 +221,13 @@ async fn a_registry_that_does_not_answer_is_retried_for_some_time() {
     let kind = host.dispatcher(pulling(&host, "127.0.0.1:1/absent:1".to_owned(), None), &json!({}));
     let mut launch = host.acting(new_job(), "writes");
     let error = kind.start(&launch).await.unwrap_err();
-    assert!(matches!(error.then, Then::Again(_)), "{error:?}");
+    assert!(matches!(error.on_failure, OnFailure::RetryAfter(_)), "{error:?}");
     launch.launched_at -= SignedDuration::from_mins(1);
     let error = final_error(&*kind, &launch).await;
-    assert_eq!((error.failure.class, error.then), (FailureClass::ImagePull, Then::End));
+    assert_eq!(
+        (error.failure.class, error.on_failure),
+        (FailureClass::ImagePull, OnFailure::EndAttempt)
+    );
     assert!(error.to_string().contains("refused"), "{error}");
 }
 

@@ -6,7 +6,7 @@ use crate::behaviour::{Act, Platform, behaves, launch, new_job, until, until_gon
 use crate::ecs_bed::{Account, LOG_GROUP, started_by};
 use crate::notes::Notes;
 use canyon_dispatch::{
-    Dispatcher, JobRef, Launch, Platform as _, Remains, Started, TailStream, Then,
+    Dispatcher, JobRef, Launch, OnFailure, Platform as _, RemovalOutcome, Started, TailStream,
 };
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
@@ -88,7 +88,7 @@ async fn what_a_dead_task_wrote_is_read_from_its_log_group() {
             assert_eq!(kind.tail(&job, stream, offset).await.unwrap(), rest.as_bytes());
         }
     }
-    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+    assert_eq!(kind.forget(&job).await, RemovalOutcome::Removed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,7 +148,7 @@ async fn a_start_whose_answer_was_lost_is_found_and_not_repeated() {
         account.faults(&json!([{ "action": "RunTask", "drop": drop }]));
         let (kind, job) = (account.dispatcher(), new_job());
         let error = kind.start(&simple(&job)).await.unwrap_err();
-        assert_eq!(error.then, Then::Observe, "{error}");
+        assert_eq!(error.on_failure, OnFailure::Observe, "{error}");
         kind.start(&simple(&job)).await.unwrap();
         assert_eq!(account.tasks(&job).len(), 1);
         let sent = account.bodies("RunTask");
@@ -169,7 +169,11 @@ async fn an_attempt_is_not_started_when_ecs_may_have_forgotten_it() {
     account.time_passes(2 * 3_600);
     let another = account.another_canyon().dispatcher(&account.target(|_| {}));
     let error = another.start(&launch).await.unwrap_err();
-    assert_eq!((error.then, error.failure.class), (Then::End, FailureClass::Lost), "{error}");
+    assert_eq!(
+        (error.on_failure, error.failure.class),
+        (OnFailure::EndAttempt, FailureClass::Lost),
+        "{error}"
+    );
     assert_eq!(account.tasks(&job).len(), 1);
 }
 
@@ -183,7 +187,10 @@ async fn missing_capacity_ends_the_attempt_and_the_next_one_tries_other_subnets(
     let kind = account.runner(|job| job["capacity_provider_strategy"] = strategy);
     let job = new_job();
     let error = kind.start(&simple(&job)).await.unwrap_err();
-    assert_eq!((error.then, error.failure.class), (Then::End, FailureClass::Capacity));
+    assert_eq!(
+        (error.on_failure, error.failure.class),
+        (OnFailure::EndAttempt, FailureClass::Capacity)
+    );
     assert!(error.failure.message.contains("different availability zone"), "{error}");
     let second = JobRef { attempt: 2, ..job };
     kind.start(&simple(&second)).await.unwrap();
@@ -212,8 +219,8 @@ async fn a_missing_or_forbidden_thing_is_named() {
             // A region that is enabled has its own definitions and tasks.
             Ok(_) => assert_eq!(field, "region"),
             Err(error) => {
-                let class = (error.then, error.failure.class);
-                assert_eq!(class, (Then::End, FailureClass::Config), "{error}");
+                let class = (error.on_failure, error.failure.class);
+                assert_eq!(class, (OnFailure::EndAttempt, FailureClass::Config), "{error}");
                 assert!(error.failure.message.contains(named), "{error}");
             }
         }
@@ -221,7 +228,10 @@ async fn a_missing_or_forbidden_thing_is_named() {
     let long = "x".repeat(9_000).into();
     let launch = launch(new_job(), [("CANYON_API_URL".to_owned(), long)].into());
     let error = account.dispatcher().start(&launch).await.unwrap_err();
-    assert_eq!((error.then, error.failure.class), (Then::End, FailureClass::Config));
+    assert_eq!(
+        (error.on_failure, error.failure.class),
+        (OnFailure::EndAttempt, FailureClass::Config)
+    );
     assert!(error.failure.message.contains("8192"), "{error}");
 }
 
@@ -240,7 +250,10 @@ async fn a_role_without_a_permission_fails_with_the_name_of_the_permission() {
             statements.push(json!({ "Effect": "Deny", "Action": action, "Resource": "*" }));
         });
         let error = account.dispatcher().start(&simple(&new_job())).await.unwrap_err();
-        assert_eq!((error.then, error.failure.class), (Then::End, FailureClass::Config));
+        assert_eq!(
+            (error.on_failure, error.failure.class),
+            (OnFailure::EndAttempt, FailureClass::Config)
+        );
         assert!(error.failure.message.contains(&format!("may not call `{action}`")), "{error}");
     }
 }
@@ -319,7 +332,7 @@ async fn a_throttled_start_may_be_retried() {
     let kind = account.dispatcher();
     kind.start(&simple(&new_job())).await.unwrap();
     let error = kind.start(&simple(&new_job())).await.unwrap_err();
-    assert!(matches!(error.then, Then::Again(_)), "{error:?}");
+    assert!(matches!(error.on_failure, OnFailure::RetryAfter(_)), "{error:?}");
     assert_eq!(error.failure.class, FailureClass::Throttled);
 }
 

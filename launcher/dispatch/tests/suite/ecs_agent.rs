@@ -4,7 +4,7 @@
 use crate::behaviour::{launch, new_job};
 use crate::ecs_bed::{ACCOUNT, Account, IMAGE, REGION};
 use canyon_dispatch::ecs::EcsDefaults;
-use canyon_dispatch::{Dispatcher, Platform as _, Started, StopMode, Then};
+use canyon_dispatch::{Dispatcher, OnFailure, Platform as _, Started, StopMode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -50,6 +50,6 @@ async fn a_task_runs_on_an_instance_if_the_runner_sets_it_and_on_fargate_otherwi
     let account = Account::new(&json!({}));
     let kind = by_agent(&account, ec2).await;
     let error = kind.start(&launch(new_job(), [].into())).await.unwrap_err();
-    assert_eq!(error.then, Then::End);
+    assert_eq!(error.on_failure, OnFailure::EndAttempt);
     assert!(error.to_string().contains("No Container Instances"), "{error}");
 }

@@ -4,11 +4,13 @@ use async_trait::async_trait;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use canyon_dispatch::ecs::{EcsDefaults, EcsPlatform};
-use canyon_dispatch::{AmbientAws, Dispatcher, JobRef, Pace, Platform as _, Rate, Target, Turn};
+use canyon_dispatch::{
+    AmbientAws, Dispatcher, JobRef, Permit, Platform as _, Rate, RateLimiter, Target,
+};
 use canyon_domain::ids::{OrgUuid, RunnerUuid};
+use canyon_domain::ports::Clock;
 use canyon_domain::runner::RunnerDefinition;
 use canyon_domain::runner::eks::AwsAuth;
-use canyon_domain::seam::Clock;
 use canyon_identity::bearer::AttemptRef;
 use canyon_identity::federation::{Endpoints, Federation, RunnerIdentity};
 use canyon_identity::file_signer::FileSigner;
@@ -57,12 +59,12 @@ impl Clock for MovedClock {
     }
 }
 
-struct NoPace;
+struct NoRateLimiter;
 
 #[async_trait]
-impl Pace for NoPace {
-    async fn turn(&self, _: &Rate, _: Duration) -> Result<Turn, Box<dyn Error + Send + Sync>> {
-        Ok(Turn::Taken(Duration::ZERO))
+impl RateLimiter for NoRateLimiter {
+    async fn acquire(&self, _: &Rate, _: Duration) -> Result<Permit, Box<dyn Error + Send + Sync>> {
+        Ok(Permit::Granted(Duration::ZERO))
     }
 }
 
@@ -82,19 +84,19 @@ impl Account {
         std::fs::write(&config, state.to_string()).unwrap();
         let (program, addresses) = start(&["strict.ecs", "--believe"], &config);
         let clock = Arc::<MovedClock>::default();
-        let platform = platform(folder.path(), &addresses, &clock, Arc::new(NoPace));
+        let platform = platform(folder.path(), &addresses, &clock, Arc::new(NoRateLimiter));
         let runner = RunnerUuid(Uuid::now_v7());
         Self { folder, program, addresses, runner, clock, platform }
     }
 
     /// A second Canyon process, with empty caches.
     pub(crate) fn another_canyon(&self) -> Arc<EcsPlatform> {
-        self.canyon_at(Arc::new(NoPace))
+        self.canyon_at(Arc::new(NoRateLimiter))
     }
 
     /// A Canyon that shares its rate limiter with others.
-    pub(crate) fn canyon_at(&self, pace: Arc<dyn Pace>) -> Arc<EcsPlatform> {
-        platform(self.folder.path(), &self.addresses, &self.clock, pace)
+    pub(crate) fn canyon_at(&self, limiter: Arc<dyn RateLimiter>) -> Arc<EcsPlatform> {
+        platform(self.folder.path(), &self.addresses, &self.clock, limiter)
     }
 
     pub(crate) fn dispatcher(&self) -> Arc<dyn Dispatcher> {
@@ -107,7 +109,7 @@ impl Account {
         let endpoints = federation.endpoints().clone();
         let provider = SharedCredentialsProvider::new(found);
         let ambient = AmbientAws::new(provider, federation.aws_http(), endpoints);
-        let platform = EcsPlatform::in_place(Arc::new(ambient), Arc::new(NoPace), defaults);
+        let platform = EcsPlatform::for_agent(Arc::new(ambient), Arc::new(NoRateLimiter), defaults);
         Arc::new(platform.with_clock(self.clock.clone()))
     }
 
@@ -332,10 +334,10 @@ fn platform(
     folder: &Path,
     addresses: &HashMap<String, String>,
     clock: &Arc<MovedClock>,
-    pace: Arc<dyn Pace>,
+    limiter: Arc<dyn RateLimiter>,
 ) -> Arc<EcsPlatform> {
     let image = Some(IMAGE.to_owned());
-    let platform = EcsPlatform::new(Arc::new(federation(folder, addresses)), pace, image);
+    let platform = EcsPlatform::new(Arc::new(federation(folder, addresses)), limiter, image);
     Arc::new(platform.with_clock(clock.clone()))
 }
 

@@ -3,7 +3,7 @@
 use crate::behaviour::{new_job, until_gone};
 use crate::ecs::simple;
 use crate::ecs_bed::Account;
-use canyon_dispatch::{Platform as _, Remains, Started, StopMode, TailStream};
+use canyon_dispatch::{Platform as _, RemovalOutcome, Started, StopMode, TailStream};
 use canyon_domain::deadline::Observation;
 use serde_json::json;
 
@@ -58,7 +58,7 @@ async fn a_job_that_was_never_started_is_gone_once_lists_cannot_lag_and_may_be_s
         kind.stop(&job, how).await.unwrap();
     }
     assert_eq!(kind.tail(&job, TailStream::Log, 0).await.unwrap(), b"");
-    assert_eq!(kind.forget(&job).await, Remains::Nothing);
+    assert_eq!(kind.forget(&job).await, RemovalOutcome::Removed);
     // Once the job is started, its earlier absence does not count.
     kind.start(&simple(&job)).await.unwrap();
     let another = kind.observe(&job).await;

@@ -2,7 +2,7 @@
 
 use crate::bed::Bed;
 use crate::behaviour::{Act, Platform, behaves, launch, new_job, until, until_gone};
-use canyon_dispatch::{Dispatcher, JobRef, Launch, Remains, Started, StopMode, Then};
+use canyon_dispatch::{Dispatcher, JobRef, Launch, OnFailure, RemovalOutcome, Started, StopMode};
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
 use k8s_openapi::api::batch::v1::Job;
@@ -67,11 +67,14 @@ async fn a_job_of_the_same_name_is_compared_and_never_adopted_by_its_name_alone(
     let mut changed = bed.configuration();
     changed["job"]["timeouts"] = json!({ "run_seconds": 60 });
     let error = bed.dispatcher(changed).start(&launch).await.unwrap_err();
-    assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End));
+    assert_eq!(
+        (error.failure.class, error.on_failure),
+        (FailureClass::Config, OnFailure::EndAttempt)
+    );
     assert!(error.to_string().contains(&name_of(&launch.job)), "{error}");
     let mut other_code = launch.clone();
     other_code.environment.insert("CANYON_CLAIM_CODE".into(), "cyc_another".to_owned().into());
-    assert_eq!(kind.start(&other_code).await.unwrap_err().then, Then::End);
+    assert_eq!(kind.start(&other_code).await.unwrap_err().on_failure, OnFailure::EndAttempt);
     kind.stop(&launch.job, StopMode::Kill).await.unwrap();
     until_gone(&*kind, &launch.job).await;
 }
@@ -124,7 +127,11 @@ async fn a_job_that_another_user_created_beforehand_is_refused_whatever_its_anno
         until("the Job is gone", async || jobs.get_opt(&name).await.unwrap().is_none()).await;
         bed.create::<Job>(made).await;
         let error = kind.start(&launch).await.unwrap_err();
-        assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End), "{error}");
+        assert_eq!(
+            (error.failure.class, error.on_failure),
+            (FailureClass::Config, OnFailure::EndAttempt),
+            "{error}"
+        );
         assert!(error.to_string().contains(field), "{error}");
     }
 }
@@ -139,7 +146,7 @@ async fn a_job_that_is_stopped_before_it_has_a_pod_never_gets_one() {
         kind.stop(&launch.job, how).await.unwrap();
         until_gone(&*kind, &launch.job).await;
         let Observation::Gone(_) = kind.observe(&launch.job).await else { panic!() };
-        assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
+        assert_eq!(kind.forget(&launch.job).await, RemovalOutcome::Removed);
         until("the pods are gone", async || {
             bed.api::<Pod>().list(&ListParams::default()).await.unwrap().items.is_empty()
         })
@@ -161,7 +168,7 @@ async fn a_job_that_a_user_deleted_lives_as_long_as_its_pod() {
     until("the Job is gone", async || bed.api::<Job>().get_opt(&name).await.unwrap().is_none())
         .await;
     assert_eq!(kind.observe(&launch.job).await, Observation::Alive);
-    assert_eq!(kind.forget(&launch.job).await, Remains::Job);
+    assert_eq!(kind.forget(&launch.job).await, RemovalOutcome::JobAlive);
     until_gone(&*kind, &launch.job).await;
     assert_eq!(bed.notes.count(&name, "asked"), 1);
 }

@@ -4,7 +4,7 @@ use crate::bed::{Bed, Facts, base64};
 use crate::behaviour::{new_job, until};
 use crate::forwarder::{Forwarder, issuer};
 use crate::kubernetes::acting;
-use canyon_dispatch::{DispatchError, Started, Steps, StopMode, Then};
+use canyon_dispatch::{CheckReports, DispatchError, OnFailure, Started, StopMode};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner_check::{CheckStep, StepResult};
 use k8s_openapi::api::batch::v1::Job;
@@ -28,7 +28,11 @@ async fn error_of(bed: &Bed, configuration: Value) -> DispatchError {
 
 #[track_caller]
 fn is_config(error: &DispatchError, words: &str) {
-    assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End), "{error}");
+    assert_eq!(
+        (error.failure.class, error.on_failure),
+        (FailureClass::Config, OnFailure::EndAttempt),
+        "{error}"
+    );
     assert!(error.to_string().contains(words), "{error}");
 }
 
@@ -115,11 +119,12 @@ async fn an_unreachable_cluster_needs_an_agent() {
     let bed = Bed::new().await;
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = error_of(&bed, at(&bed, &format!("https://{closed}"))).await;
-    assert!(matches!(error.then, Then::Again(_)), "{error:?}");
+    assert!(matches!(error.on_failure, OnFailure::RetryAfter(_)), "{error:?}");
     assert!(error.to_string().contains("needs an agent"), "{error}");
     // A resolver may fail temporarily.
     let unknown = at(&bed, "https://api.cluster.invalid");
-    let is_final = async || error_of(&bed, unknown.clone()).await.then == Then::End;
+    let is_final =
+        async || error_of(&bed, unknown.clone()).await.on_failure == OnFailure::EndAttempt;
     until("the name is known not to exist", is_final).await;
     is_config(&error_of(&bed, unknown.clone()).await, "needs an agent");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -160,7 +165,7 @@ async fn a_start_whose_answer_was_lost_is_found() {
     kind.jobs().await.unwrap();
     forwarder.cut(true);
     let error = kind.start(&launch).await.unwrap_err();
-    assert_eq!(error.then, Then::Observe, "{error}");
+    assert_eq!(error.on_failure, OnFailure::Observe, "{error}");
     forwarder.cut(false);
     assert_eq!(kind.start(&launch).await.unwrap(), Started::Already(None));
     kind.stop(&launch.job, StopMode::Kill).await.unwrap();
@@ -242,7 +247,7 @@ async fn a_check_names_the_failed_step_and_what_is_missing() {
     let bed = Bed::new().await;
     let steps = async |configuration: Value| {
         let (sender, mut reports) = tokio::sync::mpsc::unbounded_channel();
-        bed.dispatcher(configuration).check(&Steps::new(sender)).await;
+        bed.dispatcher(configuration).check(&CheckReports::new(sender)).await;
         let mut all = vec![];
         while let Ok(report) = reports.try_recv() {
             all.push((report.step, report.result, report.message));

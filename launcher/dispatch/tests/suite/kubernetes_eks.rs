@@ -6,7 +6,7 @@ use crate::eks_bed::{AGENT, CLUSTER, Eks, WITHOUT_DESCRIBE, WITHOUT_ENTRY};
 use crate::kubernetes::acting;
 use crate::kubernetes_in_place::{account_folder, defaults, in_cluster, kind_of};
 use canyon_dispatch::kubernetes::KubernetesPlatform;
-use canyon_dispatch::{Dispatcher, Remains, Started, StopMode, Then};
+use canyon_dispatch::{Dispatcher, OnFailure, RemovalOutcome, Started, StopMode};
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
 use k8s_openapi::api::batch::v1::Job;
@@ -37,11 +37,12 @@ async fn an_agent_with_an_access_entry_starts_a_job_sees_it_and_ends_it() {
     until("it runs", async || kind.observe(&launch.job).await == Observation::Alive).await;
     kind.stop(&launch.job, StopMode::Kill).await.unwrap();
     until_gone(&*kind, &launch.job).await;
-    assert_eq!(kind.forget(&launch.job).await, Remains::Nothing);
+    assert_eq!(kind.forget(&launch.job).await, RemovalOutcome::Removed);
 
     // It has the same id as for an agent in one of its pods.
     let folder = account_folder(&bed.token);
-    let place = async |source| KubernetesPlatform::in_place(source, defaults()).place().await;
+    let place =
+        async |source| KubernetesPlatform::for_agent(source, defaults()).platform_id().await;
     let by_pod = place(in_cluster(folder.path())).await.unwrap();
     assert_eq!(place(source).await.unwrap(), by_pod);
 }
@@ -62,7 +63,11 @@ async fn an_agent_without_entry_permission_or_cluster_fails_with_its_name_and_st
     ] {
         let kind = kind_of(&bed, eks.cluster(name, role).await, defaults());
         let error = kind.start(&acting(&bed, new_job(), "writes")).await.unwrap_err();
-        assert_eq!((error.failure.class, error.then), (FailureClass::Config, Then::End), "{error}");
+        assert_eq!(
+            (error.failure.class, error.on_failure),
+            (FailureClass::Config, OnFailure::EndAttempt),
+            "{error}"
+        );
         for word in words {
             assert!(error.to_string().contains(word), "`{word}` is not in: {error}");
         }

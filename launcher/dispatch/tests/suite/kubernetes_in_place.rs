@@ -47,7 +47,7 @@ pub(crate) fn kind_of(
     source: ClusterSource,
     defaults: JobDefaults,
 ) -> Arc<dyn Dispatcher> {
-    let platform = Arc::new(KubernetesPlatform::in_place(source, defaults));
+    let platform = Arc::new(KubernetesPlatform::for_agent(source, defaults));
     platform.dispatcher(&bed.target(configuration(bed)))
 }
 
@@ -207,7 +207,8 @@ async fn a_cluster_has_the_same_id_for_agents_with_the_same_permissions() {
     let path = Path::new(facts.get("FOLDER")).join("kubeconfig");
     let admin = ClusterSource::KubeConfig { path, context: None };
     let system: Namespace = Api::all(bed.admin.clone()).get("kube-system").await.unwrap();
-    let place = async |source| KubernetesPlatform::in_place(source, defaults()).place().await;
+    let place =
+        async |source| KubernetesPlatform::for_agent(source, defaults()).platform_id().await;
     let uid = format!("kubernetes:{}", system.metadata.uid.unwrap());
     assert_eq!(place(admin).await.unwrap(), uid);
     // An agent that may not read the uid uses the cluster's address and authority.
@@ -236,7 +237,7 @@ async fn the_runners_template_overrides_the_owners_defaults() {
     };
     owners.check().unwrap();
     let platform =
-        Arc::new(KubernetesPlatform::in_place(in_cluster(folder.path()), owners.clone()));
+        Arc::new(KubernetesPlatform::for_agent(in_cluster(folder.path()), owners.clone()));
     let mut runners = configuration(&bed);
     runners["job"]["pod_template"] = json!({ "metadata": { "labels": { "team": "shop" } } });
     let kind = platform.dispatcher(&bed.target(runners));
@@ -264,7 +265,7 @@ async fn the_runners_template_overrides_the_owners_defaults() {
 async fn an_agent_refuses_a_runner_whose_jobs_canyon_itself_launches() {
     let bed = Bed::new().await;
     let folder = account_folder(&bed.token);
-    let platform = Arc::new(KubernetesPlatform::in_place(in_cluster(folder.path()), defaults()));
+    let platform = Arc::new(KubernetesPlatform::for_agent(in_cluster(folder.path()), defaults()));
     let mut runners = bed.configuration();
     runners["cluster"]["auth"] = json!({ "oidc": { "audience": "a" } });
     let kind = platform.dispatcher(&bed.target(runners));

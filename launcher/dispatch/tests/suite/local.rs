@@ -250,7 +250,7 @@ async fn a_missing_program_is_a_configuration_error_and_starts_nothing() {
     let launch = script_of(new_job(), WRITES);
     let error = kind.start(&launch).await.unwrap_err();
     assert_eq!(error.failure.class, FailureClass::Config);
-    assert_eq!(error.then, canyon_dispatch::Then::End);
+    assert_eq!(error.on_failure, canyon_dispatch::OnFailure::EndAttempt);
     assert!(error.to_string().contains("`/nowhere/canyon-runner`"), "{error}");
     assert_eq!(kind.observe(&launch.job).await, Observation::Gone(None));
 }

@@ -347,7 +347,7 @@ proptest! {
     #[test]
     fn a_random_template_is_refused_or_harmless(user in any_template()) {
         let merged = merge(default_template(ACCOUNT), &user).unwrap();
-        if let Ok(mut pod) = judge(&merged, ACCOUNT) {
+        if let Ok(mut pod) = validate(&merged, ACCOUNT) {
             force(&mut pod, ACCOUNT, ApiToken::Projected);
             prop_assert_eq!(escapes(&serde_json::to_value(&pod).unwrap()), Vec::<&str>::new());
         }

@@ -213,7 +213,7 @@ fn running_jobs_are_observed_unless_a_warning_is_about_the_location_or_the_acces
     ];
     for (value, pointer, part, expected) in cases {
         let read = RunnerDefinition::parse(with(value, pointer, part)).unwrap();
-        assert_eq!((read.can_be_watched(), read.warnings().len()), (expected, 1), "{pointer}");
+        assert_eq!((read.can_be_observed(), read.warnings().len()), (expected, 1), "{pointer}");
     }
 }
 
@@ -225,7 +225,7 @@ fn what_runs_is_not_watched_with_more_warnings_than_are_listed() {
     let value = with(on_eks(), "/runner_configuration/job/pod_template", template);
     let value = with(value, "/runner_configuration/cluster/region", json!("x.example/"));
     let read = RunnerDefinition::parse(value).unwrap();
-    assert!(!read.can_be_watched());
+    assert!(!read.can_be_observed());
     let last = read.warnings().last().unwrap();
     assert_eq!(
         (last.path.as_str(), last.reason.as_str()),

@@ -3,8 +3,8 @@
 use super::{ASSERTION_LIFETIME, Access, Connector, Identity, identity_of, of_federation};
 use crate::{DispatchError, Target};
 use canyon_domain::failure::FailureClass;
+use canyon_domain::ports::Clock;
 use canyon_domain::runner::kubernetes::{KubernetesAuth, KubernetesCluster};
-use canyon_domain::seam::Clock;
 
 pub(super) async fn access(
     connector: &Connector,

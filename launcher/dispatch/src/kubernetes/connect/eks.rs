@@ -19,8 +19,8 @@ use aws_sigv4::sign::v4;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::failure::FailureClass;
+use canyon_domain::ports::Clock as _;
 use canyon_domain::runner::eks::EksCluster;
-use canyon_domain::seam::Clock as _;
 use secrecy::SecretString;
 use std::time::{Duration, SystemTime};
 

@@ -4,7 +4,7 @@ use super::{Access, Connector, Identity, eks};
 use crate::{AmbientAws, DispatchError};
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
-use canyon_domain::seam::Clock as _;
+use canyon_domain::ports::Clock as _;
 use canyon_identity::federation::FederationError;
 use kube::config::{
     AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
@@ -237,7 +237,7 @@ fn read(path: &Path, context: Option<&str>) -> Result<Kubeconfig, DispatchError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Then;
+    use crate::OnFailure;
     use crate::kubernetes::LocalClusters;
     use crate::kubernetes::connect::AccessMethod;
     use aws_credential_types::credential_fn::provide_credentials_fn;
@@ -263,10 +263,18 @@ mod tests {
     #[tokio::test]
     async fn an_agent_without_any_role_is_refused_and_one_whose_provider_fails_retries() {
         let none = error_without(|| CredentialsError::not_loaded("no role here")).await;
-        assert_eq!((none.failure.class, none.then), (FailureClass::Config, Then::End), "{none}");
+        assert_eq!(
+            (none.failure.class, none.on_failure),
+            (FailureClass::Config, OnFailure::EndAttempt),
+            "{none}"
+        );
         assert!(none.to_string().contains("no role here"), "{none}");
         let silent = error_without(|| CredentialsError::provider_error("no answer")).await;
-        let again = Then::Again(eks::RETRY_PAUSE);
-        assert_eq!((silent.failure.class, silent.then), (FailureClass::Lost, again), "{silent}");
+        let again = OnFailure::RetryAfter(eks::RETRY_PAUSE);
+        assert_eq!(
+            (silent.failure.class, silent.on_failure),
+            (FailureClass::Lost, again),
+            "{silent}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The deployment queue of an environment: one deployment runs at a time, the others wait in order.
 //!
-//! The [`Turns`] of an environment are stored with it and change only under its version, so two launchers can
+//! The [`DeploymentQueue`] of an environment are stored with it and change only under its version, so two launchers can
 //! never both give out the turn. The order is the order of acceptance: the transaction that accepts a
 //! deployment appends it.
 
@@ -12,7 +12,7 @@ pub const MAX_WAITING: usize = 100;
 
 /// The deployment that has the turn in an environment, and the waiting ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turns {
+pub struct DeploymentQueue {
     /// The deployment that has the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<DeploymentId>,
@@ -31,7 +31,7 @@ pub struct Turns {
 )]
 pub struct QueueFull;
 
-impl Turns {
+impl DeploymentQueue {
     /// Appends `deployment`. Idempotent.
     ///
     /// # Errors
@@ -112,44 +112,44 @@ mod tests {
 
     #[test]
     fn one_deployment_has_the_turn_and_the_others_follow_in_order() {
-        let mut turns = Turns::default();
+        let mut queue = DeploymentQueue::default();
         for n in 1..=3 {
-            turns.join(id(n)).unwrap();
+            queue.join(id(n)).unwrap();
         }
-        assert_eq!(turns.take(id(2)), None);
-        assert_eq!(turns.take(id(1)), Some(1));
-        assert_eq!(turns.blocked_by(id(2)), Some(id(1)));
-        assert_eq!(turns.blocked_by(id(3)), Some(id(2)));
-        assert_eq!(turns.take(id(1)), Some(2), "a second attempt keeps the turn, with a new fence");
-        assert_eq!(turns.leave(id(1)), Some(id(2)));
-        assert_eq!(turns.take(id(2)), Some(3));
+        assert_eq!(queue.take(id(2)), None);
+        assert_eq!(queue.take(id(1)), Some(1));
+        assert_eq!(queue.blocked_by(id(2)), Some(id(1)));
+        assert_eq!(queue.blocked_by(id(3)), Some(id(2)));
+        assert_eq!(queue.take(id(1)), Some(2), "a second attempt keeps the turn, with a new fence");
+        assert_eq!(queue.leave(id(1)), Some(id(2)));
+        assert_eq!(queue.take(id(2)), Some(3));
     }
 
     #[test]
     fn a_deployment_that_leaves_the_middle_of_the_queue_releases_no_other() {
-        let mut turns = Turns::default();
+        let mut queue = DeploymentQueue::default();
         for n in 1..=3 {
-            turns.join(id(n)).unwrap();
+            queue.join(id(n)).unwrap();
         }
-        turns.take(id(1));
-        assert_eq!(turns.leave(id(2)), None);
-        assert_eq!(turns.blocked_by(id(3)), Some(id(1)));
+        queue.take(id(1));
+        assert_eq!(queue.leave(id(2)), None);
+        assert_eq!(queue.blocked_by(id(3)), Some(id(1)));
     }
 
     #[test]
     fn the_queue_is_bounded() {
-        let mut turns = Turns::default();
+        let mut queue = DeploymentQueue::default();
         for n in 0..MAX_WAITING as u128 {
-            turns.join(id(n)).unwrap();
+            queue.join(id(n)).unwrap();
         }
-        assert_eq!(turns.join(id(1_000)), Err(QueueFull));
+        assert_eq!(queue.join(id(1_000)), Err(QueueFull));
     }
 
     proptest! {
         /// Against a plain first-in-first-out queue: never two at once, never out of order.
         #[test]
         fn turns_agree_with_a_queue(steps in prop::collection::vec((0..3_u8, 0..6_u128), 0..60)) {
-            let mut turns = Turns::default();
+            let mut turns = DeploymentQueue::default();
             let mut queue: VecDeque<u128> = VecDeque::new();
             let mut running = None;
             let mut fence = 0;

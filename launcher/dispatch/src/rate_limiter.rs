@@ -17,25 +17,25 @@ pub struct Rate {
 
 /// A rate limiter.
 #[async_trait]
-pub trait Pace: Send + Sync {
+pub trait RateLimiter: Send + Sync {
     /// Takes the next permit of `rate` and returns how long to wait for it; zero means now. A
-    /// permit that is further away than `patience` is not taken.
+    /// permit that is further away than `max_wait` is not taken.
     ///
     /// # Errors
     ///
     /// If the limiter's storage fails.
-    async fn turn(
+    async fn acquire(
         &self,
         rate: &Rate,
-        patience: Duration,
-    ) -> Result<Turn, Box<dyn Error + Send + Sync>>;
+        max_wait: Duration,
+    ) -> Result<Permit, Box<dyn Error + Send + Sync>>;
 }
 
 /// A permit, or when to ask for one again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum Permit {
     /// Taken: make the call after this time.
-    Taken(Duration),
+    Granted(Duration),
     /// Not taken: ask again after this time.
-    Later(Duration),
+    RetryAfter(Duration),
 }

@@ -2,10 +2,10 @@
 
 use crate::world::at;
 use canyon_store::Table;
-use canyon_store::allowance::{Allowance, Allowed};
+use canyon_store::api_rate_limit::{Decision, RateLimit};
 use std::time::Duration;
 
-const ALLOWANCE: Allowance = Allowance { burst: 2, interval: Duration::from_secs(10) };
+const ALLOWANCE: RateLimit = RateLimit { burst: 2, interval: Duration::from_secs(10) };
 
 on_each_table!(
     a_refusal_uses_nothing_and_is_counted_only_on_request,
@@ -15,13 +15,14 @@ on_each_table!(
 
 async fn a_refusal_uses_nothing_and_is_counted_only_on_request(table: Table) {
     let allow = async |second| table.allow("a", ALLOWANCE, at(second)).await.unwrap();
-    let count = async |second| table.allow_or_count("b", ALLOWANCE, at(second)).await.unwrap();
-    let yes = |passed_over| Allowed::Yes { passed_over };
+    let count =
+        async |second| table.allow_and_count_refusals("b", ALLOWANCE, at(second)).await.unwrap();
+    let yes = |refusals| Decision::Allowed { refusals };
     for _ in 0..2 {
         assert_eq!((allow(0).await, count(0).await), (yes(0), yes(0)));
     }
     for second in 1..10 {
-        let later = Allowed::After(Duration::from_secs(10 - second));
+        let later = Decision::RetryAfter(Duration::from_secs(10 - second));
         let second = i64::try_from(second).unwrap();
         assert_eq!((allow(second).await, count(second).await), (later, later), "{second}");
     }
@@ -30,35 +31,35 @@ async fn a_refusal_uses_nothing_and_is_counted_only_on_request(table: Table) {
 }
 
 async fn returned_units_can_be_used_again(table: Table) {
-    let hundred = Allowance { burst: 100, interval: Duration::from_secs(1) };
+    let hundred = RateLimit { burst: 100, interval: Duration::from_secs(1) };
     let ask = async |units| table.allow_units("c", hundred, units, at(0)).await.unwrap();
     assert_eq!(
         ask(101).await,
-        Allowed::After(Duration::from_secs(1)),
+        Decision::RetryAfter(Duration::from_secs(1)),
         "more than the burst is never allowed"
     );
-    assert_eq!(ask(60).await, Allowed::Yes { passed_over: 0 });
-    assert_eq!(ask(60).await, Allowed::After(Duration::from_secs(20)));
-    table.give_back("c", hundred, 20, at(0)).await.unwrap();
-    assert_eq!(ask(60).await, Allowed::Yes { passed_over: 0 });
-    table.give_back("c", hundred, 500, at(0)).await.unwrap();
+    assert_eq!(ask(60).await, Decision::Allowed { refusals: 0 });
+    assert_eq!(ask(60).await, Decision::RetryAfter(Duration::from_secs(20)));
+    table.return_units("c", hundred, 20, at(0)).await.unwrap();
+    assert_eq!(ask(60).await, Decision::Allowed { refusals: 0 });
+    table.return_units("c", hundred, 500, at(0)).await.unwrap();
     assert_eq!(
         ask(101).await,
-        Allowed::After(Duration::from_secs(1)),
+        Decision::RetryAfter(Duration::from_secs(1)),
         "a return never exceeds the burst"
     );
-    table.give_back("unknown", hundred, 1, at(0)).await.unwrap();
+    table.return_units("unknown", hundred, 1, at(0)).await.unwrap();
 }
 
 async fn concurrent_calls_are_allowed_up_to_the_burst(table: Table) {
-    let burst = Allowance { burst: 12, interval: Duration::from_secs(10) };
+    let burst = RateLimit { burst: 12, interval: Duration::from_secs(10) };
     let all = (0..16).map(|_| {
         let table = table.clone();
         tokio::spawn(async move { table.allow("a", burst, at(0)).await.unwrap() })
     });
     let mut allowed = 0;
     for one in all.collect::<Vec<_>>() {
-        allowed += usize::from(matches!(one.await.unwrap(), Allowed::Yes { .. }));
+        allowed += usize::from(matches!(one.await.unwrap(), Decision::Allowed { .. }));
     }
     assert_eq!(allowed, 12, "concurrency alone causes no refusal");
 }

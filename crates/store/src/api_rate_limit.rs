@@ -1,6 +1,6 @@
 //! Rate limits of the API, such as for the registration of new agents.
 //!
-//! Each is a token bucket as in [`crate::pace`], with one difference: a refused request changes
+//! Each is a token bucket as in [`crate::rate_limiter`], with one difference: a refused request changes
 //! nothing. So a flood does not consume later capacity, and a caller never has to wait longer than
 //! one interval for one unit.
 
@@ -20,7 +20,7 @@ const MAX_TRIES: u32 = 8;
 
 /// A token bucket: `burst` at once, and one more after each interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
+pub struct RateLimit {
     /// Most uses at once; at least 1.
     pub burst: u32,
     /// Time after which one more use is allowed.
@@ -29,14 +29,14 @@ pub struct Allowance {
 
 /// Whether a use is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allowed {
-    /// Allowed. `passed_over` counts the refusals since the last allowed use.
-    Yes {
-        /// Counted by [`Table::allow_or_count`] only; otherwise 0.
-        passed_over: u64,
+pub enum Decision {
+    /// Allowed. `refusals` counts the refusals since the last allowed use.
+    Allowed {
+        /// Counted by [`Table::allow_and_count_refusals`] only; otherwise 0.
+        refusals: u64,
     },
     /// Refused. Retry after this time at the earliest.
-    After(Duration),
+    RetryAfter(Duration),
 }
 
 /// The stored item.
@@ -49,7 +49,7 @@ struct Used {
     passed_over: u64,
 }
 
-impl Allowance {
+impl RateLimit {
     fn interval(self) -> i64 {
         i64::try_from(self.interval.as_micros()).unwrap_or(i64::MAX / 4).max(1)
     }
@@ -71,7 +71,7 @@ impl Allowance {
 }
 
 impl Table {
-    /// Uses one unit of the allowance `name`, if one is available. One read and one write unit; a
+    /// Uses one unit of the limit `name`, if one is available. One read and one write unit; a
     /// refusal costs one read unit.
     ///
     /// # Errors
@@ -80,13 +80,13 @@ impl Table {
     pub async fn allow(
         &self,
         name: &str,
-        allowance: Allowance,
+        limit: RateLimit,
         now: Timestamp,
-    ) -> Result<Allowed, StoreError> {
-        self.allow_units(name, allowance, 1, now).await
+    ) -> Result<Decision, StoreError> {
+        self.allow_units(name, limit, 1, now).await
     }
 
-    /// Uses `units` of the allowance at once, if all of them are available.
+    /// Uses `units` of the limit at once, if all of them are available.
     ///
     /// # Errors
     ///
@@ -94,11 +94,11 @@ impl Table {
     pub async fn allow_units(
         &self,
         name: &str,
-        allowance: Allowance,
+        limit: RateLimit,
         units: u32,
         now: Timestamp,
-    ) -> Result<Allowed, StoreError> {
-        self.use_allowance(name, allowance, units, now, false).await
+    ) -> Result<Decision, StoreError> {
+        self.use_limit(name, limit, units, now, false).await
     }
 
     /// Returns units that a caller used and did not need.
@@ -106,17 +106,17 @@ impl Table {
     /// # Errors
     ///
     /// [`StoreError`] if the table cannot be read or written.
-    pub async fn give_back(
+    pub async fn return_units(
         &self,
         name: &str,
-        allowance: Allowance,
+        limit: RateLimit,
         units: u32,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let update = self
-            .update_allowance(name, "SET full_at = full_at - :time, #ttl = :ttl", now)
+            .update_limit(name, "SET full_at = full_at - :time, #ttl = :ttl", now)
             .condition_expression("attribute_exists(full_at)")
-            .expression_attribute_values(":time", number(allowance.refill_time(units)));
+            .expression_attribute_values(":time", number(limit.refill_time(units)));
         condition_outcome(OPERATION, name, update.send().await)?.ok();
         Ok(())
     }
@@ -127,38 +127,38 @@ impl Table {
     /// # Errors
     ///
     /// [`StoreError`] if the table cannot be read or written.
-    pub async fn allow_or_count(
+    pub async fn allow_and_count_refusals(
         &self,
         name: &str,
-        allowance: Allowance,
+        limit: RateLimit,
         now: Timestamp,
-    ) -> Result<Allowed, StoreError> {
-        self.use_allowance(name, allowance, 1, now, true).await
+    ) -> Result<Decision, StoreError> {
+        self.use_limit(name, limit, 1, now, true).await
     }
 
-    async fn use_allowance(
+    async fn use_limit(
         &self,
         name: &str,
-        allowance: Allowance,
+        limit: RateLimit,
         units: u32,
         now: Timestamp,
         counts: bool,
-    ) -> Result<Allowed, StoreError> {
+    ) -> Result<Decision, StoreError> {
         for _ in 0..MAX_TRIES {
-            let found: Option<Used> = self.read(OPERATION, &keys::allowance(name)).await?;
+            let found: Option<Used> = self.read(OPERATION, &keys::api_rate_limit(name)).await?;
             let used = found.unwrap_or_default();
-            if let Err(pause) = allowance.take(units, used.full_at, now.as_microsecond()) {
+            if let Err(pause) = limit.take(units, used.full_at, now.as_microsecond()) {
                 if counts {
                     self.count_refusal(name, now).await?;
                 }
-                return Ok(Allowed::After(pause));
+                return Ok(Decision::RetryAfter(pause));
             }
-            if let Some(before) = self.take(name, allowance, units, used.full_at, now).await? {
-                return Ok(Allowed::Yes { passed_over: before.passed_over });
+            if let Some(before) = self.take(name, limit, units, used.full_at, now).await? {
+                return Ok(Decision::Allowed { refusals: before.passed_over });
             }
         }
         // Concurrent callers won all retries.
-        Ok(Allowed::After(allowance.interval))
+        Ok(Decision::RetryAfter(limit.interval))
     }
 
     /// Uses `units`. Whether the burst was complete at `now` (as `full_at` says) selects the
@@ -168,15 +168,15 @@ impl Table {
     async fn take(
         &self,
         name: &str,
-        allowance: Allowance,
+        limit: RateLimit,
         units: u32,
         full_at: i64,
         now: Timestamp,
     ) -> Result<Option<Used>, StoreError> {
-        let (now_at, time) = (now.as_microsecond(), allowance.refill_time(units));
-        let latest = now_at.saturating_add(allowance.refill_time(allowance.burst.max(1)));
+        let (now_at, time) = (now.as_microsecond(), limit.refill_time(units));
+        let latest = now_at.saturating_add(limit.refill_time(limit.burst.max(1)));
         let update = if full_at > now_at {
-            self.update_allowance(
+            self.update_limit(
                 name,
                 "SET full_at = full_at + :time, #ttl = :ttl REMOVE passed_over",
                 now,
@@ -185,7 +185,7 @@ impl Table {
             .expression_attribute_values(":time", number(time))
             .expression_attribute_values(":latest", number(latest.saturating_sub(time)))
         } else {
-            self.update_allowance(name, "SET full_at = :next, #ttl = :ttl REMOVE passed_over", now)
+            self.update_limit(name, "SET full_at = :next, #ttl = :ttl REMOVE passed_over", now)
                 .condition_expression("attribute_not_exists(full_at) OR full_at <= :now")
                 .expression_attribute_values(":next", number(now_at.saturating_add(time)))
         };
@@ -201,7 +201,7 @@ impl Table {
 
     async fn count_refusal(&self, name: &str, now: Timestamp) -> Result<(), StoreError> {
         let update = self
-            .update_allowance(name, "SET #ttl = :ttl ADD passed_over :one", now)
+            .update_limit(name, "SET #ttl = :ttl ADD passed_over :one", now)
             .expression_attribute_values(":one", number(1));
         condition_outcome(OPERATION, name, update.send().await)?.ok();
         Ok(())
@@ -209,7 +209,7 @@ impl Table {
 
     /// An update that also renews the item's expiry: a full bucket holds no information except its
     /// count of refusals, so the item expires after a day.
-    fn update_allowance(
+    fn update_limit(
         &self,
         name: &str,
         expression: &str,
@@ -219,7 +219,7 @@ impl Table {
         self.client()
             .update_item()
             .table_name(self.name())
-            .set_key(Some(key_item(&keys::allowance(name))))
+            .set_key(Some(key_item(&keys::api_rate_limit(name))))
             .update_expression(expression)
             .expression_attribute_names("#ttl", TTL)
             .expression_attribute_values(":ttl", number((now + life).as_second()))
@@ -234,26 +234,24 @@ mod tests {
 
     #[test]
     fn a_burst_and_one_more_after_each_interval_are_allowed_and_a_flood_delays_none_of_them() {
-        let allowance = Allowance { burst: 3, interval: Duration::from_secs(2) };
+        let limit = RateLimit { burst: 3, interval: Duration::from_secs(2) };
         let mut full_at = 0;
         let mut allowed = Vec::new();
         // Ten times a second, for 10 s.
         for tenth in 1_000..1_100 {
             let now = tenth * SECOND / 10;
-            match allowance.take(1, full_at, now) {
+            match limit.take(1, full_at, now) {
                 Ok(next) => {
                     full_at = next;
                     allowed.push(tenth - 1_000);
                 }
-                Err(pause) => assert!(pause <= allowance.interval, "{pause:?}"),
+                Err(pause) => assert!(pause <= limit.interval, "{pause:?}"),
             }
         }
         assert_eq!(allowed, [0, 1, 2, 20, 40, 60, 80]);
         let late = 1_000 * SECOND;
-        assert!(
-            (0..3).all(|_| allowance.take(1, full_at, late).map(|next| full_at = next).is_ok())
-        );
-        assert_eq!(allowance.take(1, full_at, late), Err(Duration::from_secs(2)));
-        assert_eq!(allowance.take(3, full_at, late), Err(Duration::from_secs(6)));
+        assert!((0..3).all(|_| limit.take(1, full_at, late).map(|next| full_at = next).is_ok()));
+        assert_eq!(limit.take(1, full_at, late), Err(Duration::from_secs(2)));
+        assert_eq!(limit.take(3, full_at, late), Err(Duration::from_secs(6)));
     }
 }

@@ -37,11 +37,11 @@ pub struct Bucket {
 
 /// Answer to a request for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum Permit {
     /// A permit is taken. Use it after this time.
-    Taken(Duration),
+    Granted(Duration),
     /// No permit is taken. Retry after this time.
-    Later(Duration),
+    RetryAfter(Duration),
 }
 
 impl Bucket {
@@ -64,13 +64,13 @@ impl Table {
     ///
     /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
     /// not answer, the write may have happened.
-    pub async fn take_turn(
+    pub async fn acquire_permit(
         &self,
         name: &str,
         bucket: Bucket,
         now: Timestamp,
         max_wait: Duration,
-    ) -> Result<Turn, StoreError> {
+    ) -> Result<Permit, StoreError> {
         let now = now.as_microsecond();
         let max_wait = i64::try_from(max_wait.as_micros()).unwrap_or(i64::MAX / 4);
         let latest = now + bucket.tolerance() + max_wait;
@@ -78,23 +78,23 @@ impl Table {
             let full_at = match self.take_from_partial(name, bucket, now, latest).await? {
                 Ok(full_at) => {
                     let ahead = full_at - bucket.interval() - bucket.tolerance() - now;
-                    return Ok(Turn::Taken(micros(ahead)));
+                    return Ok(Permit::Granted(micros(ahead)));
                 }
                 Err(refused) => refused.item.as_ref().and_then(|item| microseconds(item, FULL_AT)),
             };
             if let Some(full_at) = full_at.filter(|at| *at > latest) {
                 // When the permit that is not taken here would need a wait of `max_wait`.
                 let earliest = full_at - bucket.tolerance() - max_wait;
-                return Ok(Turn::Later(
+                return Ok(Permit::RetryAfter(
                     self.reserve_retry_time(name, bucket, now, earliest).await?,
                 ));
             }
             if full_at.is_none_or(|at| at <= now) && self.take_from_full(name, bucket, now).await? {
-                return Ok(Turn::Taken(Duration::ZERO));
+                return Ok(Permit::Granted(Duration::ZERO));
             }
         }
         // Concurrent callers won all retries, so the next permit is not far.
-        Ok(Turn::Later(micros(bucket.interval().max(100_000))))
+        Ok(Permit::RetryAfter(micros(bucket.interval().max(100_000))))
     }
 
     /// Takes a permit of a bucket that is not full. Returns the new `full_at`.
@@ -109,7 +109,7 @@ impl Table {
             .client()
             .update_item()
             .table_name(self.name())
-            .set_key(Some(key_item(&keys::pace(name))))
+            .set_key(Some(key_item(&keys::rate_limiter(name))))
             .update_expression(format!("SET {FULL_AT} = {FULL_AT} + :step"))
             .condition_expression(format!("{FULL_AT} > :now AND {FULL_AT} <= :latest"))
             .expression_attribute_values(":step", number(bucket.interval()))
@@ -136,7 +136,7 @@ impl Table {
             .client()
             .update_item()
             .table_name(self.name())
-            .set_key(Some(key_item(&keys::pace(name))))
+            .set_key(Some(key_item(&keys::rate_limiter(name))))
             .update_expression(format!("SET {FULL_AT} = :next"))
             .condition_expression(format!("attribute_not_exists({FULL_AT}) OR {FULL_AT} <= :now"))
             .expression_attribute_values(":next", number(now + bucket.interval()))
@@ -164,7 +164,7 @@ impl Table {
                 .client()
                 .update_item()
                 .table_name(self.name())
-                .set_key(Some(key_item(&keys::pace(name))))
+                .set_key(Some(key_item(&keys::rate_limiter(name))))
                 .condition_expression(condition)
                 .expression_attribute_values(":earliest", number(earliest.max(now)))
                 .return_values(ReturnValue::UpdatedNew);

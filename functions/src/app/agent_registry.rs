@@ -4,7 +4,7 @@ use super::App;
 use crate::agent_hints::AgentHints;
 use canyon_api::agent::JobKey;
 use canyon_domain::agent::{Adoption, Agent};
-use canyon_domain::agent_job::Wish;
+use canyon_domain::agent_job::DesiredState;
 use canyon_domain::ids::{AgentId, OrgId, OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::runner::agents::{AgentSettings, AgentTarget, ProfileName};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
@@ -76,7 +76,7 @@ pub(crate) struct Notification {
 pub(crate) enum NotificationKind {
     Offer,
     Held,
-    Wish(Wish),
+    DesiredState(DesiredState),
     Tail(u64),
 }
 
@@ -100,7 +100,7 @@ const READ_INTERVAL_HINTED: Duration = Duration::from_secs(2);
 
 /// The state that the agents' requests share. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct AgentDesk {
+pub struct AgentRegistry {
     /// Wakes the waiting requests of agents.
     pub hints: AgentHints,
     /// How long an idle agent pauses between two requests. If it is not zero, idle requests are answered at once.
@@ -129,13 +129,13 @@ fn insert<K: Eq + Hash, V>(kept: &Cache<K, V>, key: K, value: V, now: Timestamp)
     kept.insert(key, (now, value));
 }
 
-impl Default for AgentDesk {
+impl Default for AgentRegistry {
     fn default() -> Self {
         Self::new(Duration::ZERO)
     }
 }
 
-impl AgentDesk {
+impl AgentRegistry {
     /// Asks idle agents to wait for `pause` between two requests.
     pub fn new(pause: Duration) -> Self {
         Self {
@@ -147,7 +147,7 @@ impl AgentDesk {
     }
 
     /// For a process that makes all writes itself: its hints announce every change.
-    pub fn hinted() -> Self {
+    pub fn with_complete_hints() -> Self {
         Self { read_interval: READ_INTERVAL_HINTED, ..Self::default() }
     }
 

@@ -1,17 +1,17 @@
 //! The rate limits of platforms, kept in the table for all launchers together.
 
 use async_trait::async_trait;
-use canyon_dispatch::{Pace, Rate, Turn};
-use canyon_domain::seam::Clock;
+use canyon_dispatch::{Permit, Rate, RateLimiter};
+use canyon_domain::ports::Clock;
 use canyon_store::Table;
-use canyon_store::pace::{self, Bucket};
+use canyon_store::rate_limiter::{self, Bucket};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A rate limiter that counts permits in the table.
 #[derive(Clone)]
-pub struct TablePace {
+pub struct TableRateLimiter {
     /// The table that has the counters.
     pub table: Table,
     /// The clock. Clocks of launchers may differ by less than a burst's length.
@@ -19,17 +19,17 @@ pub struct TablePace {
 }
 
 #[async_trait]
-impl Pace for TablePace {
-    async fn turn(
+impl RateLimiter for TableRateLimiter {
+    async fn acquire(
         &self,
         rate: &Rate,
-        patience: Duration,
-    ) -> Result<Turn, Box<dyn Error + Send + Sync>> {
+        max_wait: Duration,
+    ) -> Result<Permit, Box<dyn Error + Send + Sync>> {
         let bucket = Bucket { burst: rate.burst, per_second: rate.per_second };
         let now = self.clock.now();
-        Ok(match self.table.take_turn(&rate.name, bucket, now, patience).await? {
-            pace::Turn::Taken(wait) => Turn::Taken(wait),
-            pace::Turn::Later(pause) => Turn::Later(pause),
+        Ok(match self.table.acquire_permit(&rate.name, bucket, now, max_wait).await? {
+            rate_limiter::Permit::Granted(wait) => Permit::Granted(wait),
+            rate_limiter::Permit::RetryAfter(pause) => Permit::RetryAfter(pause),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::world::at;
 use canyon_store::Table;
-use canyon_store::pace::{Bucket, Turn};
+use canyon_store::rate_limiter::{Bucket, Permit};
 use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,8 +18,11 @@ on_each_table!(
     an_idle_bucket_fills_again_and_buckets_are_independent,
 );
 
-async fn turn(table: &Table, now: Timestamp) -> Turn {
-    table.take_turn("ecs-run-task/111122223333/eu-west-1", BUCKET, now, MAX_WAIT).await.unwrap()
+async fn acquire(table: &Table, now: Timestamp) -> Permit {
+    table
+        .acquire_permit("ecs-run-task/111122223333/eu-west-1", BUCKET, now, MAX_WAIT)
+        .await
+        .unwrap()
 }
 
 fn millis(count: u64) -> Duration {
@@ -31,26 +34,26 @@ async fn a_burst_gets_permits_at_once_then_permits_follow_at_the_rate_and_the_re
 ) {
     let now = at(0);
     for _ in 0..20 {
-        assert_eq!(turn(&table, now).await, Turn::Taken(Duration::ZERO));
+        assert_eq!(acquire(&table, now).await, Permit::Granted(Duration::ZERO));
     }
     for n in 1..=40 {
-        assert_eq!(turn(&table, now).await, Turn::Taken(millis(50 * n)));
+        assert_eq!(acquire(&table, now).await, Permit::Granted(millis(50 * n)));
     }
     // Refused callers return one after the other.
     for n in 1..=5 {
-        assert_eq!(turn(&table, now).await, Turn::Later(millis(50 * (n + 1))), "{n}");
+        assert_eq!(acquire(&table, now).await, Permit::RetryAfter(millis(50 * (n + 1))), "{n}");
     }
 }
 
 async fn of_many_concurrent_callers_no_two_get_the_same_permit(table: Table) {
     let now = at(0);
-    let turns = (0..64).map(|_| {
+    let permits = (0..64).map(|_| {
         let table = table.clone();
-        tokio::spawn(async move { turn(&table, now).await })
+        tokio::spawn(async move { acquire(&table, now).await })
     });
     let mut waits = Vec::new();
-    for turn in turns.collect::<Vec<_>>() {
-        if let Turn::Taken(wait) = turn.await.unwrap() {
+    for permit in permits.collect::<Vec<_>>() {
+        if let Permit::Granted(wait) = permit.await.unwrap() {
             waits.push(wait);
         }
     }
@@ -67,9 +70,9 @@ async fn all_of_a_thousand_callers_get_a_permit_and_none_is_early(table: Table) 
     let (mut calls, mut asked) = (Vec::new(), 0);
     while let Some(Reverse((now, n))) = waiting.pop() {
         asked += 1;
-        match turn(&table, now).await {
-            Turn::Taken(wait) => calls.push(now + wait),
-            Turn::Later(pause) => waiting.push(Reverse((now + pause, n))),
+        match acquire(&table, now).await {
+            Permit::Granted(wait) => calls.push(now + wait),
+            Permit::RetryAfter(pause) => waiting.push(Reverse((now + pause, n))),
         }
     }
     calls.sort();
@@ -86,12 +89,12 @@ async fn all_of_a_thousand_callers_get_a_permit_and_none_is_early(table: Table) 
 
 async fn an_idle_bucket_fills_again_and_buckets_are_independent(table: Table) {
     for _ in 0..70 {
-        turn(&table, at(0)).await;
+        acquire(&table, at(0)).await;
     }
-    let other = table.take_turn("other", BUCKET, at(0), MAX_WAIT).await.unwrap();
-    assert_eq!(other, Turn::Taken(Duration::ZERO));
+    let other = table.acquire_permit("other", BUCKET, at(0), MAX_WAIT).await.unwrap();
+    assert_eq!(other, Permit::Granted(Duration::ZERO));
     for _ in 0..20 {
-        assert_eq!(turn(&table, at(60_000)).await, Turn::Taken(Duration::ZERO));
+        assert_eq!(acquire(&table, at(60_000)).await, Permit::Granted(Duration::ZERO));
     }
-    assert_eq!(turn(&table, at(60_000)).await, Turn::Taken(millis(50)));
+    assert_eq!(acquire(&table, at(60_000)).await, Permit::Granted(millis(50)));
 }
