@@ -68,10 +68,10 @@ impl Launcher {
     ) -> Result<Saved, LaunchError> {
         for _ in 0..MAX_TRIES {
             let (project, env) = (&deployment.project, &deployment.env);
-            let mut environment = match was_pending {
-                true => self.table.environment(due.org, project, env).await?,
-                false => None,
-            };
+            let mut environment = None;
+            if was_pending {
+                environment = self.table.environment(due.org, project, env).await?;
+            }
             let now = self.clock.now();
             deployment.set_salvaged_at(number, now);
             let learns = environment.as_mut().is_some_and(|found| {

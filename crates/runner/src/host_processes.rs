@@ -143,14 +143,14 @@ mod tests {
         let job = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000-2";
         let runner = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0001";
         let is_in_a_job = |path: String| is_in_a_job(Path::new(&path));
-        assert!(is_in_a_job(format!("/home/a/.canyon/jobs/{job}/work/module")));
+        assert!(is_in_a_job(format!("/srv/a/.canyon/jobs/{job}/work/module")));
         assert!(is_in_a_job(format!("/data/jobs/{job}/work (deleted)")));
         assert!(is_in_a_job(format!("/var/lib/canyon/jobs/{runner}/{job}/work/module (deleted)")));
         assert!(is_in_a_job(format!("/srv/jobs/canyon/jobs/{job}/work")));
         for other in [
-            format!("/home/jobs/{job}"),
-            format!("/home/jobs/{runner}/work"),
-            format!("/home/{job}/work"),
+            format!("/srv/jobs/{job}"),
+            format!("/srv/jobs/{runner}/work"),
+            format!("/srv/{job}/work"),
         ] {
             assert!(!is_in_a_job(other.clone()), "{other}");
         }
