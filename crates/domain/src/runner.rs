@@ -21,8 +21,11 @@ pub mod local;
 mod patch;
 pub(crate) mod patterns;
 pub mod profile;
+mod properties;
 pub(crate) mod published;
+pub(crate) mod schema;
 mod secrets;
+pub(crate) mod shape;
 pub mod size;
 pub mod state_storage;
 pub mod string_enum;
@@ -37,9 +40,10 @@ use crate::{
     state_storage::{StateStorage, StorageType},
 };
 use agents::AgentSettings;
-use fields::{Fields, nests_deeper_than};
+use fields::Fields;
 use patterns::DESCRIPTION;
 use serde_json::{Map, Value, json};
+use size::nests_deeper_than;
 
 /// Maximum nesting of objects and lists in a definition; the pod template has no fixed form.
 pub const MAX_DEPTH: usize = 64;

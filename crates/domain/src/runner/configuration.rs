@@ -9,6 +9,7 @@ use super::{
     gke::Gke,
     kubernetes::{Kubernetes, KubernetesJob},
     local::Local,
+    schema::{self, TypeSchema},
     string_enum::{UnknownValue, string_enum},
     timeouts::{TimeoutSettings, Timeouts},
 };
@@ -18,28 +19,68 @@ use serde::Serialize;
 use serde_json::Value;
 use std::str::FromStr;
 
-string_enum! {
-    /// The types of runners.
-    RunnerType {
-        /// Any Kubernetes cluster, by its address.
-        Kubernetes = "kubernetes",
-        /// A Google Kubernetes Engine cluster.
-        Gke = "kubernetes-gke",
-        /// An Amazon EKS cluster.
-        Eks = "kubernetes-eks",
-        /// An Azure Kubernetes Service cluster.
-        Aks = "kubernetes-aks",
-        /// AWS Fargate.
-        ServerlessEcs = "serverless-ecs",
-        /// A Kubernetes cluster that only an agent inside can reach.
-        KubernetesAgent = "kubernetes-agent",
-        /// Fargate tasks that an agent inside the account starts.
-        EcsAgent = "ecs-agent",
-        /// Containers that an agent starts on a Docker host.
-        DockerAgent = "docker-agent",
-        /// A process on Canyon's own machine.
-        Local = "local",
-    }
+/// Declares the types of runners: the value of `type`, and the struct with the properties, which has the variant's name.
+macro_rules! runner_types {
+    ($($(#[doc = $doc:literal])+ $variant:ident($properties:ty) = $text:literal,)+) => {
+        string_enum! {
+            /// The types of runners.
+            RunnerType {
+                $($(#[doc = $doc])+ $variant = $text,)+
+            }
+        }
+
+        /// `runner_configuration`.
+        #[derive(Clone, Debug, Serialize)]
+        #[serde(tag = "type")]
+        pub enum RunnerConfiguration {
+            $($(#[doc = $doc])+ #[serde(rename = $text)] $variant($properties),)+
+        }
+
+        impl RunnerConfiguration {
+            /// The type.
+            pub fn runner_type(&self) -> RunnerType {
+                match self {
+                    $(Self::$variant(_) => RunnerType::$variant,)+
+                }
+            }
+
+            fn read_as(runner_type: RunnerType, fields: &mut Fields) -> Self {
+                match runner_type {
+                    $(RunnerType::$variant => Self::$variant($variant::read(fields).into()),)+
+                }
+            }
+
+            /// The JSON Schema of `runner_configuration`, by its type.
+            pub fn schema() -> Value {
+                schema::one_of([$(TypeSchema {
+                    name: $text,
+                    about: concat!($($doc),+),
+                    properties: Fields::describe($variant::read),
+                },)+])
+            }
+        }
+    };
+}
+
+runner_types! {
+    /// Any Kubernetes cluster, by its address.
+    Kubernetes(Kubernetes) = "kubernetes",
+    /// A Google Kubernetes Engine cluster.
+    Gke(Gke) = "kubernetes-gke",
+    /// An Amazon EKS cluster.
+    Eks(Eks) = "kubernetes-eks",
+    /// An Azure Kubernetes Service cluster.
+    Aks(Aks) = "kubernetes-aks",
+    /// AWS Fargate.
+    ServerlessEcs(Box<ServerlessEcs>) = "serverless-ecs",
+    /// A Kubernetes cluster that only an agent inside can reach.
+    KubernetesAgent(KubernetesAgent) = "kubernetes-agent",
+    /// Fargate tasks that an agent inside the account starts.
+    EcsAgent(Box<EcsAgent>) = "ecs-agent",
+    /// Containers that an agent starts on a Docker host.
+    DockerAgent(DockerAgent) = "docker-agent",
+    /// A process on Canyon's own machine.
+    Local(Local) = "local",
 }
 
 impl RunnerType {
@@ -72,55 +113,7 @@ impl RunnerType {
     }
 }
 
-/// `runner_configuration`.
-#[derive(Clone, Debug, Serialize)]
-#[serde(tag = "type")]
-pub enum RunnerConfiguration {
-    /// Any Kubernetes cluster, by its address.
-    #[serde(rename = "kubernetes")]
-    Kubernetes(Kubernetes),
-    /// A Google Kubernetes Engine cluster.
-    #[serde(rename = "kubernetes-gke")]
-    Gke(Gke),
-    /// An Amazon EKS cluster.
-    #[serde(rename = "kubernetes-eks")]
-    Eks(Eks),
-    /// An Azure Kubernetes Service cluster.
-    #[serde(rename = "kubernetes-aks")]
-    Aks(Aks),
-    /// AWS Fargate.
-    #[serde(rename = "serverless-ecs")]
-    ServerlessEcs(Box<ServerlessEcs>),
-    /// A Kubernetes cluster that only an agent inside can reach.
-    #[serde(rename = "kubernetes-agent")]
-    KubernetesAgent(KubernetesAgent),
-    /// Fargate tasks that an agent inside the account starts.
-    #[serde(rename = "ecs-agent")]
-    EcsAgent(Box<EcsAgent>),
-    /// Containers that an agent starts on a Docker host.
-    #[serde(rename = "docker-agent")]
-    DockerAgent(DockerAgent),
-    /// A process on Canyon's own machine.
-    #[serde(rename = "local")]
-    Local(Local),
-}
-
 impl RunnerConfiguration {
-    /// The type.
-    pub fn runner_type(&self) -> RunnerType {
-        match self {
-            Self::Kubernetes(_) => RunnerType::Kubernetes,
-            Self::Gke(_) => RunnerType::Gke,
-            Self::Eks(_) => RunnerType::Eks,
-            Self::Aks(_) => RunnerType::Aks,
-            Self::ServerlessEcs(_) => RunnerType::ServerlessEcs,
-            Self::KubernetesAgent(_) => RunnerType::KubernetesAgent,
-            Self::EcsAgent(_) => RunnerType::EcsAgent,
-            Self::DockerAgent(_) => RunnerType::DockerAgent,
-            Self::Local(_) => RunnerType::Local,
-        }
-    }
-
     /// The job of a Kubernetes type.
     pub fn kubernetes_job(&self) -> Option<&KubernetesJob> {
         match self {
@@ -191,19 +184,7 @@ impl RunnerConfiguration {
         let runner_type: RunnerType = type_of(&value, path, errors)?;
         Fields::read(value, path, errors, |fields| {
             fields.take("type");
-            match runner_type {
-                RunnerType::Kubernetes => Self::Kubernetes(Kubernetes::read(fields)),
-                RunnerType::Gke => Self::Gke(Gke::read(fields)),
-                RunnerType::Eks => Self::Eks(Eks::read(fields)),
-                RunnerType::Aks => Self::Aks(Aks::read(fields)),
-                RunnerType::ServerlessEcs => {
-                    Self::ServerlessEcs(Box::new(ServerlessEcs::read(fields)))
-                }
-                RunnerType::KubernetesAgent => Self::KubernetesAgent(KubernetesAgent::read(fields)),
-                RunnerType::EcsAgent => Self::EcsAgent(Box::new(EcsAgent::read(fields))),
-                RunnerType::DockerAgent => Self::DockerAgent(DockerAgent::read(fields)),
-                RunnerType::Local => Self::Local(Local::read(fields)),
-            }
+            Self::read_as(runner_type, fields)
         })
     }
 }
