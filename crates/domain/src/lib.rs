@@ -51,11 +51,10 @@ pub mod slot;
 pub mod state_facts;
 pub mod state_lock;
 pub mod to_json;
-pub mod trust;
 pub mod trust_policy;
 pub mod turn;
 pub mod unfinished_run;
 pub mod unwritten_state;
 pub mod waiting;
 
-pub use runner::{job_identity, state_storage};
+pub use runner::{job_identity, state_storage, trust};

@@ -9,6 +9,7 @@ pub mod agent_target;
 pub mod agents;
 pub mod aks;
 pub mod certificate;
+pub(crate) mod check_step;
 pub mod configuration;
 pub mod ecs;
 pub mod eks;
@@ -16,6 +17,7 @@ mod fargate_size;
 pub(crate) mod fields;
 pub mod gke;
 pub mod job_identity;
+mod kind;
 pub mod kubernetes;
 pub mod local;
 mod patch;
@@ -30,8 +32,10 @@ pub mod size;
 pub mod state_storage;
 pub mod string_enum;
 pub mod timeouts;
+pub mod trust;
 
 pub use configuration::{RunnerConfiguration, RunnerType};
+pub use kind::{JobPlace, LaunchedBy};
 pub use timeouts::Timeouts;
 
 use crate::to_json::to_json;

@@ -2,6 +2,8 @@
 
 pub use super::{agent_target::AgentTarget, patterns::is_extra_host, profile::ProfileName};
 
+use super::check_step::CheckStep;
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
 use super::properties::properties;
 use super::{
     ecs::EcsJob,
@@ -84,5 +86,61 @@ properties! {
         pub identity: Option<JobIdentity> = object(JobIdentity::read),
         /// Timeouts.
         pub timeouts: Option<TimeoutSettings> = object(TimeoutSettings::read),
+    }
+}
+
+impl KubernetesAgent {
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Cluster, launched_by: LaunchedBy::Agent };
+}
+
+impl Kind for KubernetesAgent {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        &[CheckStep::Agent]
+    }
+
+    fn agent_settings(&self) -> Option<&AgentSettings> {
+        Some(&self.settings)
+    }
+}
+
+impl EcsAgent {
+    pub(super) const FACTS: Facts = Facts { place: JobPlace::Ecs, launched_by: LaunchedBy::Agent };
+}
+
+impl Kind for EcsAgent {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Ecs(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        &[CheckStep::Agent]
+    }
+
+    fn agent_settings(&self) -> Option<&AgentSettings> {
+        Some(&self.settings)
+    }
+}
+
+impl DockerAgent {
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Docker, launched_by: LaunchedBy::Agent };
+}
+
+impl Kind for DockerAgent {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        self.job.as_ref().map(JobSettings::Docker)
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        &[CheckStep::Agent]
+    }
+
+    fn agent_settings(&self) -> Option<&AgentSettings> {
+        Some(&self.settings)
     }
 }

@@ -1,10 +1,15 @@
 //! `kubernetes-aks`: an Azure Kubernetes Service cluster.
 
+use super::check_step::{CLOUD_CLUSTER_STEPS, CheckStep};
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
 use super::properties::properties;
+use super::trust::{self, Grants, TrustSubject};
 use super::{
     kubernetes::KubernetesJob,
     patterns::{AKS_CLUSTER, RESOURCE_GROUP, UUID},
 };
+use crate::job_identity::AZURE_AUDIENCE;
+use crate::state_storage::StateStorage;
 use serde::Serialize;
 
 properties! {
@@ -41,5 +46,25 @@ properties! {
         pub tenant_id: String = required_text(&UUID),
         /// Application, or managed identity, that trusts Canyon's issuer.
         pub client_id: String = required_text(&UUID),
+    }
+}
+
+impl Aks {
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Cluster, launched_by: LaunchedBy::Canyon };
+}
+
+impl Kind for Aks {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        CLOUD_CLUSTER_STEPS
+    }
+
+    fn grants(&self, trusted: &TrustSubject, storage: &StateStorage) -> Grants {
+        let audience = Some(AZURE_AUDIENCE.to_owned());
+        Grants { audience, documents: trust::azure::documents(trusted, self, storage) }
     }
 }

@@ -3,29 +3,44 @@
 use super::{
     agents::{AgentSettings, DockerAgent, EcsAgent, KubernetesAgent},
     aks::Aks,
-    ecs::ServerlessEcs,
+    check_step::CheckStep,
+    ecs::{EcsJob, ServerlessEcs},
     eks::Eks,
     fields::Fields,
     gke::Gke,
+    kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy},
     kubernetes::{Kubernetes, KubernetesJob},
     local::Local,
     schema::{self, TypeSchema},
     string_enum::{UnknownValue, string_enum},
     timeouts::{TimeoutSettings, Timeouts},
+    trust::{Grants, TrustSubject},
 };
 use crate::field_error::{FieldErrors, join};
 use crate::job_identity::JobIdentity;
+use crate::state_storage::StateStorage;
 use serde::Serialize;
 use serde_json::Value;
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Declares the types of runners: the value of `type`, and the struct with the properties, which has the variant's name.
+/// Declares the types of runners: the value of `type`, and the struct with the properties, which has the variant's name
+/// and says what the type is: its `FACTS`, and [`Kind`].
 macro_rules! runner_types {
     ($($(#[doc = $doc:literal])+ $variant:ident($properties:ty) = $text:literal,)+) => {
         string_enum! {
             /// The types of runners.
             RunnerType {
                 $($(#[doc = $doc])+ $variant = $text,)+
+            }
+        }
+
+        impl RunnerType {
+            const fn facts(self) -> Facts {
+                match self {
+                    $(Self::$variant => $variant::FACTS,)+
+                }
             }
         }
 
@@ -41,6 +56,12 @@ macro_rules! runner_types {
             pub fn runner_type(&self) -> RunnerType {
                 match self {
                     $(Self::$variant(_) => RunnerType::$variant,)+
+                }
+            }
+
+            fn kind(&self) -> &dyn Kind {
+                match self {
+                    $(Self::$variant(runner) => Borrow::<$variant>::borrow(runner),)+
                 }
             }
 
@@ -84,100 +105,71 @@ runner_types! {
 }
 
 impl RunnerType {
-    /// Whether jobs are Kubernetes Jobs.
-    pub const fn is_kubernetes(self) -> bool {
-        match self {
-            Self::Kubernetes | Self::Gke | Self::Eks | Self::Aks | Self::KubernetesAgent => true,
-            Self::ServerlessEcs | Self::EcsAgent | Self::DockerAgent | Self::Local => false,
-        }
+    /// What its jobs are.
+    pub const fn job_place(self) -> JobPlace {
+        self.facts().place
+    }
+
+    /// Who launches its jobs.
+    pub const fn launched_by(self) -> LaunchedBy {
+        self.facts().launched_by
     }
 
     /// Whether an agent launches the jobs; otherwise Canyon does.
     pub const fn needs_agent(self) -> bool {
-        match self {
-            Self::KubernetesAgent | Self::EcsAgent | Self::DockerAgent => true,
-            Self::Kubernetes
-            | Self::Gke
-            | Self::Eks
-            | Self::Aks
-            | Self::ServerlessEcs
-            | Self::Local => false,
-        }
+        matches!(self.launched_by(), LaunchedBy::Agent)
     }
-}
 
-impl RunnerType {
     /// Whether an agent can launch the jobs, if a deployment requests it.
-    pub fn may_have_agent(self) -> bool {
-        self.needs_agent() || self == Self::Local
+    pub const fn may_have_agent(self) -> bool {
+        !matches!(self.launched_by(), LaunchedBy::Canyon)
     }
 }
 
 impl RunnerConfiguration {
-    /// The job of a Kubernetes type.
+    /// The job, if the jobs are Kubernetes Jobs.
     pub fn kubernetes_job(&self) -> Option<&KubernetesJob> {
-        match self {
-            Self::Kubernetes(runner) => Some(&runner.job),
-            Self::Gke(runner) => Some(&runner.job),
-            Self::Eks(runner) => Some(&runner.job),
-            Self::Aks(runner) => Some(&runner.job),
-            Self::KubernetesAgent(runner) => Some(&runner.job),
-            Self::ServerlessEcs(_) | Self::EcsAgent(_) | Self::DockerAgent(_) | Self::Local(_) => {
-                None
-            }
+        match self.kind().job()? {
+            JobSettings::Cluster(job) => Some(job),
+            JobSettings::Ecs(_) | JobSettings::Docker(_) | JobSettings::Machine(_) => None,
+        }
+    }
+
+    /// The job, if the jobs are tasks on ECS.
+    pub fn ecs_job(&self) -> Option<&EcsJob> {
+        match self.kind().job()? {
+            JobSettings::Ecs(job) => Some(job),
+            JobSettings::Cluster(_) | JobSettings::Docker(_) | JobSettings::Machine(_) => None,
         }
     }
 
     /// The agent settings, if agents launch its jobs.
     pub fn agent_settings(&self) -> Option<&AgentSettings> {
-        match self {
-            Self::KubernetesAgent(runner) => Some(&runner.settings),
-            Self::EcsAgent(runner) => Some(&runner.settings),
-            Self::DockerAgent(runner) => Some(&runner.settings),
-            Self::Local(runner) => {
-                Some(&runner.settings).filter(|settings| **settings != AgentSettings::default())
-            }
-            Self::Kubernetes(_)
-            | Self::Gke(_)
-            | Self::Eks(_)
-            | Self::Aks(_)
-            | Self::ServerlessEcs(_) => None,
-        }
+        self.kind().agent_settings()
     }
 
     /// The identity of its jobs at clouds.
     pub fn job_identity(&self) -> Option<&JobIdentity> {
-        match self {
-            Self::Kubernetes(_)
-            | Self::Gke(_)
-            | Self::Eks(_)
-            | Self::Aks(_)
-            | Self::KubernetesAgent(_) => {
-                self.kubernetes_job().and_then(|job| job.identity.as_ref())
-            }
-            Self::ServerlessEcs(runner) => runner.job.identity.as_ref(),
-            Self::EcsAgent(runner) => runner.job.identity.as_ref(),
-            Self::DockerAgent(runner) => runner.job.as_ref().and_then(|job| job.identity.as_ref()),
-            Self::Local(runner) => runner.job.as_ref().and_then(|job| job.identity.as_ref()),
-        }
+        self.kind().job().and_then(JobSettings::identity)
+    }
+
+    /// The variables that the definition sets in a job's container.
+    pub fn container_environment(&self) -> Option<&BTreeMap<String, String>> {
+        self.kind().job().and_then(JobSettings::container_environment)
     }
 
     /// The effective timeouts, with defaults.
     pub fn timeouts(&self) -> Timeouts {
-        let given = match self {
-            Self::Kubernetes(_)
-            | Self::Gke(_)
-            | Self::Eks(_)
-            | Self::Aks(_)
-            | Self::KubernetesAgent(_) => {
-                self.kubernetes_job().and_then(|job| job.timeouts.as_ref())
-            }
-            Self::ServerlessEcs(runner) => runner.job.timeouts.as_ref(),
-            Self::EcsAgent(runner) => runner.job.timeouts.as_ref(),
-            Self::DockerAgent(runner) => runner.job.as_ref().and_then(|job| job.timeouts.as_ref()),
-            Self::Local(runner) => runner.job.as_ref().and_then(|job| job.timeouts.as_ref()),
-        };
+        let given = self.kind().job().and_then(JobSettings::timeouts);
         given.map_or_else(|| Timeouts::from(&TimeoutSettings::default()), Timeouts::from)
+    }
+
+    pub(crate) fn check_steps(&self) -> &'static [CheckStep] {
+        self.kind().check_steps()
+    }
+
+    pub(super) fn grants(&self, trusted: &TrustSubject, storage: &StateStorage) -> Grants {
+        self.kind().grants(trusted, storage)
     }
 
     pub(crate) fn read(value: Value, path: &str, errors: &mut FieldErrors) -> Option<Self> {

@@ -1,6 +1,9 @@
 //! `serverless-ecs`: a task on AWS Fargate.
 
+use super::check_step::CheckStep;
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
 use super::properties::properties;
+use super::trust::{self, Grants, TrustSubject};
 use super::{
     eks::{AwsAuth, check_partition},
     fargate_size,
@@ -13,6 +16,7 @@ use super::{
     timeouts::TimeoutSettings,
 };
 use crate::job_identity::JobIdentity;
+use crate::state_storage::StateStorage;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -215,5 +219,25 @@ impl EcsJob {
         if shares.len() > 1 && shares.iter().all(|share| share.weight.unwrap_or(0) == 0) {
             fields.fault(name, "must have an entry with a `weight` above 0");
         }
+    }
+}
+
+impl ServerlessEcs {
+    pub(super) const FACTS: Facts = Facts { place: JobPlace::Ecs, launched_by: LaunchedBy::Canyon };
+}
+
+impl Kind for ServerlessEcs {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Ecs(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        use CheckStep as S;
+        &[S::Assertion, S::Exchange, S::Cluster, S::Permissions, S::DryRun]
+    }
+
+    fn grants(&self, trusted: &TrustSubject, _: &StateStorage) -> Grants {
+        let audience = Some(trust::aws::audience(&self.auth).to_owned());
+        Grants { audience, documents: trust::aws::ecs_documents(trusted, self) }
     }
 }

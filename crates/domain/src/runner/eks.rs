@@ -1,11 +1,15 @@
 //! `kubernetes-eks`: an Amazon EKS cluster, and the AWS login that it shares with `serverless-ecs`.
 
+use super::check_step::{CLOUD_CLUSTER_STEPS, CheckStep};
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
 use super::properties::properties;
+use super::trust::{self, Grants, TrustSubject};
 use super::{
     fields::Fields,
     kubernetes::KubernetesJob,
     patterns::{EKS_CLUSTER, EKS_REGION, REGION, ROLE_ARN, SESSION_NAME, partition_of},
 };
+use crate::state_storage::StateStorage;
 use serde::Serialize;
 
 properties! {
@@ -63,5 +67,25 @@ pub(crate) fn check_partition(fields: &mut Fields, name: &str, arn: &str, region
 impl EksCluster {
     fn check(&self, fields: &mut Fields) {
         check_partition(fields, "auth.role_arn", &self.auth.role_arn, &self.region);
+    }
+}
+
+impl Eks {
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Cluster, launched_by: LaunchedBy::Canyon };
+}
+
+impl Kind for Eks {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        CLOUD_CLUSTER_STEPS
+    }
+
+    fn grants(&self, trusted: &TrustSubject, storage: &StateStorage) -> Grants {
+        let audience = Some(trust::aws::audience(&self.cluster.auth).to_owned());
+        Grants { audience, documents: trust::aws::eks_documents(trusted, self, storage) }
     }
 }

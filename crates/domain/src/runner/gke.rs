@@ -1,10 +1,14 @@
 //! `kubernetes-gke`: a Google Kubernetes Engine cluster.
 
+use super::check_step::{CLOUD_CLUSTER_STEPS, CheckStep};
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
 use super::properties::properties;
+use super::trust::{self, Grants, TrustSubject};
 use super::{
     kubernetes::KubernetesJob,
     patterns::{GCP_AUDIENCE, GCP_PROJECT, GCP_SERVICE_ACCOUNT, GKE_NAME, PROXY_URL},
 };
+use crate::state_storage::StateStorage;
 use serde::Serialize;
 
 properties! {
@@ -45,5 +49,25 @@ properties! {
         pub gcp_audience: String = required_text(&GCP_AUDIENCE),
         /// Service account to act as.
         pub gcp_service_account: String = required_text(&GCP_SERVICE_ACCOUNT),
+    }
+}
+
+impl Gke {
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Cluster, launched_by: LaunchedBy::Canyon };
+}
+
+impl Kind for Gke {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        CLOUD_CLUSTER_STEPS
+    }
+
+    fn grants(&self, trusted: &TrustSubject, storage: &StateStorage) -> Grants {
+        let audience = Some(self.cluster.auth.gcp_audience.clone());
+        Grants { audience, documents: trust::gcp::documents(trusted, self, storage) }
     }
 }

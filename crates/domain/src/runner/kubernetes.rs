@@ -1,6 +1,9 @@
 //! The job of all Kubernetes types, and `kubernetes`: any cluster, by its address.
 
+use super::check_step::CheckStep;
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
 use super::properties::properties;
+use super::trust::{self, Grants, TrustSubject};
 use super::{
     fields::Fields,
     patterns::{
@@ -10,6 +13,7 @@ use super::{
 };
 use crate::job_identity::JobIdentity;
 use crate::pod_template;
+use crate::state_storage::StateStorage;
 use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -149,5 +153,31 @@ impl KubernetesAuth {
         } else if self.client_key_data.is_some() && self.client_certificate_data.is_none() {
             fields.warn("client_certificate_data", "is required beside `client_key_data`");
         }
+    }
+}
+
+impl Kubernetes {
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Cluster, launched_by: LaunchedBy::Canyon };
+}
+
+impl Kind for Kubernetes {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        use CheckStep as S;
+        match self.cluster.auth.kind() {
+            KubernetesAuthKind::Oidc => &[S::Assertion, S::Connect, S::Permissions, S::DryRun],
+            KubernetesAuthKind::ClientCertificate | KubernetesAuthKind::ServiceAccountToken => {
+                &[S::Connect, S::Permissions, S::DryRun]
+            }
+        }
+    }
+
+    fn grants(&self, trusted: &TrustSubject, storage: &StateStorage) -> Grants {
+        let audience = self.cluster.auth.oidc.as_ref().map(|oidc| oidc.audience.clone());
+        Grants { audience, documents: trust::kubernetes::documents(trusted, self, storage) }
     }
 }

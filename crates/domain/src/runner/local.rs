@@ -1,5 +1,7 @@
 //! `local`: a process on Canyon's own machine, or on an agent's.
 
+use super::check_step::CheckStep;
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
 use super::properties::properties;
 use super::{
     agents::AgentSettings,
@@ -44,5 +46,24 @@ string_enum! {
         Tofu = "tofu",
         /// Terraform.
         Terraform = "terraform",
+    }
+}
+
+impl Local {
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Machine, launched_by: LaunchedBy::CanyonOrAgent };
+}
+
+impl Kind for Local {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        self.job.as_ref().map(JobSettings::Machine)
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        &[]
+    }
+
+    fn agent_settings(&self) -> Option<&AgentSettings> {
+        Some(&self.settings).filter(|settings| **settings != AgentSettings::default())
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     runner::{
         configuration::{RunnerType, type_of},
         fields::Fields,
+        kind::JobPlace,
         patterns::{
             BUCKET, DIRECTORY, DNS_LABEL, PATH_PREFIX, RESOURCE_GROUP, STORAGE_ACCOUNT,
             STORAGE_CONTAINER,
@@ -143,31 +144,34 @@ impl StorageType {
     /// Why a runner of type `runner` cannot keep its state here, if so: the published matrix, extended by the
     /// same reasoning to `local` storage and to runner types that it does not list.
     pub fn refusal_for(self, runner: RunnerType) -> Option<String> {
-        let because = self.obstacle(runner)?;
-        let others: Vec<&str> = Self::ALL
-            .iter()
-            .filter(|other| other.obstacle(runner).is_none())
-            .map(|other| other.as_str())
-            .collect();
+        let because = self.obstacle(runner.job_place())?;
+        let fits = |other: &&StorageType| other.obstacle(runner.job_place()).is_none();
+        let others: Vec<&str> = Self::ALL.iter().filter(fits).map(|other| other.as_str()).collect();
         let others = listed(&others);
         Some(format!(
             "`{self}` state cannot be used by a `{runner}` runner: {because}; use one of {others}"
         ))
     }
 
-    const fn obstacle(self, runner: RunnerType) -> Option<&'static str> {
-        let is_ecs = matches!(runner, RunnerType::ServerlessEcs | RunnerType::EcsAgent);
-        // The job's disk must outlive the job.
-        let keeps_disk = matches!(runner, RunnerType::Local);
-        match self {
-            Self::Kubernetes if !runner.is_kubernetes() => Some(
+    /// A Docker host or a laptop may have any identity; an ECS task has its AWS role. The job's disk must outlive the
+    /// job.
+    const fn obstacle(self, place: JobPlace) -> Option<&'static str> {
+        match (self, place) {
+            (Self::S3, _)
+            | (Self::Kubernetes, JobPlace::Cluster)
+            | (
+                Self::Gcs | Self::Azurerm,
+                JobPlace::Cluster | JobPlace::Docker | JobPlace::Machine,
+            )
+            | (Self::Local, JobPlace::Machine) => None,
+            (Self::Kubernetes, JobPlace::Ecs | JobPlace::Docker | JobPlace::Machine) => Some(
                 "that state is in the cluster of the job, and this job does not run in a cluster",
             ),
-            // A Docker host or a laptop may have any identity; an ECS task has its AWS role.
-            Self::Gcs if is_ecs => Some("an ECS task has no Google identity"),
-            Self::Azurerm if is_ecs => Some("an ECS task has no Azure identity"),
-            Self::Local if !keeps_disk => Some("the disk of a job there is deleted with the job"),
-            Self::Kubernetes | Self::S3 | Self::Gcs | Self::Azurerm | Self::Local => None,
+            (Self::Gcs, JobPlace::Ecs) => Some("an ECS task has no Google identity"),
+            (Self::Azurerm, JobPlace::Ecs) => Some("an ECS task has no Azure identity"),
+            (Self::Local, JobPlace::Cluster | JobPlace::Ecs | JobPlace::Docker) => {
+                Some("the disk of a job there is deleted with the job")
+            }
         }
     }
 }

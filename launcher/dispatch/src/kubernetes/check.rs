@@ -9,8 +9,8 @@ use crate::{DispatchError, JobRef, Launch, Target};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::runner::RunnerConfiguration;
-use canyon_domain::runner::kubernetes::{KubernetesAuthKind, KubernetesJob};
-use canyon_domain::runner_check::CheckStep;
+use canyon_domain::runner::kubernetes::KubernetesJob;
+use canyon_domain::runner_check::{CheckStep, steps_of};
 use canyon_domain::seam::{Clock as _, Entropy as _};
 use canyon_domain::trust::kubernetes::{LAUNCHER, NETWORK_POLICIES, Rule};
 use canyon_identity::system::System;
@@ -36,16 +36,12 @@ async fn try_all(
     defaults: &JobDefaults,
     steps: &Steps,
 ) -> Option<()> {
-    let configuration = &target.definition.configuration;
     let settings = job::settings(target).ok()?;
-    let is_cloud = !matches!(
-        configuration,
-        RunnerConfiguration::Kubernetes(_) | RunnerConfiguration::KubernetesAgent(_)
-    );
-    if is_cloud || uses_oidc(configuration) {
+    let planned = steps_of(&target.definition);
+    if planned.contains(&CheckStep::Assertion) {
         steps.take(CheckStep::Assertion, assertion(calls, target)).await?;
     }
-    if is_cloud {
+    if planned.contains(&CheckStep::Exchange) {
         steps.take(CheckStep::Exchange, exchange(calls, target)).await?;
         steps.take(CheckStep::Cluster, cluster(calls, target)).await?;
     } else {
@@ -55,11 +51,6 @@ async fn try_all(
     steps.take(CheckStep::Permissions, permissions(calls, settings)).await?;
     // Boxed, because the Job is large.
     steps.take(CheckStep::DryRun, Box::pin(dry_run(calls, target, settings, defaults))).await
-}
-
-fn uses_oidc(configuration: &RunnerConfiguration) -> bool {
-    matches!(configuration, RunnerConfiguration::Kubernetes(runner)
-        if runner.cluster.auth.kind() == KubernetesAuthKind::Oidc)
 }
 
 type Found<T> = Result<(T, String), DispatchError>;

@@ -1,6 +1,7 @@
 //! What the schema describes is what the parser reads, for every type.
 
 use crate::runner::{RunnerConfiguration, RunnerDefinition, RunnerType};
+use crate::runner_check::steps_of;
 use crate::state_storage::{StateStorage, StorageType};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -274,4 +275,27 @@ fn a_schema_has_the_documentation_the_rule_and_the_form_of_each_property() {
         auth("client_key_data"),
         auth("oidc")
     ));
+}
+
+#[test]
+fn every_type_states_what_its_jobs_are_who_launches_them_and_how_a_check_tries_them() {
+    let lines = RunnerType::ALL.iter().map(|kind| {
+        let storage = storage(StorageType::S3);
+        let definition = json!({ "runner_configuration": examples(*kind)[0], "state_storage_configuration": storage });
+        let definition = RunnerDefinition::parse(definition).unwrap();
+        let steps: Vec<_> = steps_of(&definition).iter().map(|step| step.as_str()).collect();
+        let (place, by) = (kind.job_place(), kind.launched_by());
+        format!("{kind}: {place:?}, {by:?}, {}", steps.join(" "))
+    });
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
+    kubernetes: Cluster, Canyon, definition connect permissions dry_run
+    kubernetes-gke: Cluster, Canyon, definition assertion exchange cluster connect permissions dry_run
+    kubernetes-eks: Cluster, Canyon, definition assertion exchange cluster connect permissions dry_run
+    kubernetes-aks: Cluster, Canyon, definition assertion exchange cluster connect permissions dry_run
+    serverless-ecs: Ecs, Canyon, definition assertion exchange cluster permissions dry_run
+    kubernetes-agent: Cluster, Agent, definition agent
+    ecs-agent: Ecs, Agent, definition agent
+    docker-agent: Docker, Agent, definition agent
+    local: Machine, CanyonOrAgent, definition
+    ");
 }
