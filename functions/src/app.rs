@@ -29,6 +29,7 @@ mod held_jobs;
 mod job_hints;
 pub mod job_tokens;
 mod modules;
+pub(crate) mod narrowing;
 pub(crate) mod network_address;
 mod new_agents;
 mod organizations;

@@ -16,7 +16,7 @@ use canyon_dispatch::{Dispatcher, Platform, Target};
 use canyon_domain::agent::Agent;
 use canyon_domain::ids::{AgentId, OrgUuid};
 use canyon_domain::ports::Clock;
-use canyon_domain::runner::RunnerType;
+use canyon_domain::runner::{LaunchedBy, RunnerType};
 use canyon_store::Table;
 use dispatcher::AgentDispatcher;
 use jiff::SignedDuration;
@@ -87,11 +87,13 @@ pub fn platforms(
     here: Option<Arc<dyn Platform>>,
 ) -> HashMap<RunnerType, Arc<dyn Platform>> {
     let agents = AgentPlatform::new(table, clock, hint, image);
-    let mut platforms: HashMap<_, _> =
-        [RunnerType::KubernetesAgent, RunnerType::EcsAgent, RunnerType::DockerAgent]
-            .into_iter()
-            .map(|kind| (kind, Arc::new(agents.clone()) as Arc<dyn Platform>))
-            .collect();
-    platforms.insert(RunnerType::Local, Arc::new(LocalOrAgent { agents, here }));
-    platforms
+    let local = Arc::new(LocalOrAgent { agents: agents.clone(), here });
+    let platform = |kind: &RunnerType| -> Option<Arc<dyn Platform>> {
+        match kind.launched_by() {
+            LaunchedBy::Canyon => None,
+            LaunchedBy::Agent => Some(Arc::new(agents.clone())),
+            LaunchedBy::CanyonOrAgent => Some(local.clone()),
+        }
+    };
+    RunnerType::ALL.iter().filter_map(|kind| Some((*kind, platform(kind)?))).collect()
 }

@@ -4,7 +4,7 @@ use canyon_dispatch::ecs::EcsPlatform;
 use canyon_dispatch::kubernetes::KubernetesPlatform;
 pub use canyon_dispatch::kubernetes::LocalClusters;
 use canyon_dispatch::{Platform, RateLimiter};
-use canyon_domain::runner::RunnerType;
+use canyon_domain::runner::{JobPlace, LaunchedBy, RunnerType};
 use canyon_identity::federation::Federation;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,10 +21,15 @@ pub fn direct(
     let image = image.map(str::to_owned);
     let kubernetes = Arc::new(KubernetesPlatform::new(federation.clone(), image.clone(), local));
     let ecs = Arc::new(EcsPlatform::new(federation.clone(), limiter, image));
-    let kubernetes_types =
-        [RunnerType::Kubernetes, RunnerType::Gke, RunnerType::Eks, RunnerType::Aks];
-    let mut platforms: HashMap<RunnerType, Arc<dyn Platform>> = HashMap::new();
-    platforms.extend(kubernetes_types.map(|kind| (kind, Arc::new(kubernetes.clone()) as _)));
-    platforms.insert(RunnerType::ServerlessEcs, Arc::new(ecs));
-    platforms
+    let by_canyon = |kind: &&RunnerType| kind.launched_by() == LaunchedBy::Canyon;
+    let platform = |kind: &RunnerType| -> Option<Arc<dyn Platform>> {
+        match kind.job_place() {
+            JobPlace::Cluster => Some(Arc::new(kubernetes.clone())),
+            JobPlace::Ecs => Some(Arc::new(ecs.clone())),
+            // Canyon is on no Docker host; `agents::platforms` has the jobs on its own machine.
+            JobPlace::Docker | JobPlace::Machine => None,
+        }
+    };
+    let kinds = RunnerType::ALL.iter().filter(by_canyon);
+    kinds.filter_map(|kind| Some((*kind, platform(kind)?))).collect()
 }

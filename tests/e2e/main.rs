@@ -45,5 +45,6 @@ mod states;
 #[path = "../../crates/cli/tests/it/terminal.rs"]
 #[expect(dead_code, reason = "the tests of the command line use more of it")]
 mod terminal;
+mod touched_files;
 mod warnings;
 mod withheld;

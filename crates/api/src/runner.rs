@@ -1,10 +1,43 @@
 //! Runners.
 
+use canyon_domain::runner;
+use canyon_domain::state_storage::StateStorage;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
+
+/// In the OpenAPI document: `runner_configuration` of each type of runner. See [`described`].
+#[derive(Debug, ToSchema)]
+pub struct RunnerConfiguration {}
+
+/// In the OpenAPI document: the same, in which every part but the `type` may be left out. See [`described`].
+#[derive(Debug, ToSchema)]
+pub struct RunnerConfigurationUpdate {}
+
+/// In the OpenAPI document: `state_storage_configuration` of each type of state storage. See [`described`].
+#[derive(Debug, ToSchema)]
+pub struct StateStorageConfiguration {}
+
+/// The schemas of the three structs above, as the domain reads them. The functions make the document at each start, with
+/// schemas of these structs that are empty: the described ones take milliseconds, so only a reader of the document
+/// causes them.
+pub fn described() -> [(&'static str, RefOr<Schema>); 3] {
+    let configuration = runner::RunnerConfiguration::schema();
+    let mut update = configuration.clone();
+    for of_type in update["oneOf"].as_array_mut().into_iter().flatten() {
+        of_type["required"] = json!(["type"]);
+    }
+    // The domain's JSON Schema is OpenAPI's.
+    let schema = |of_domain: Value| RefOr::T(serde_json::from_value(of_domain).unwrap_or_default());
+    [
+        ("RunnerConfiguration", schema(configuration)),
+        ("RunnerConfigurationUpdate", schema(update)),
+        ("StateStorageConfiguration", schema(StateStorage::schema())),
+    ]
+}
 
 /// A runner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -23,10 +56,10 @@ pub struct Runner {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
     /// Where and how jobs run; `type` determines the properties. Secrets are never shown.
-    #[schema(value_type = Object)]
+    #[schema(value_type = RunnerConfiguration)]
     pub runner_configuration: Map<String, Value>,
     /// Where state is stored; `type` determines the properties.
-    #[schema(value_type = Object)]
+    #[schema(value_type = StateStorageConfiguration)]
     pub state_storage_configuration: Map<String, Value>,
     /// Time of creation.
     #[schema(value_type = String, format = DateTime)]
@@ -105,10 +138,10 @@ pub struct RunnerCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Where and how jobs run.
-    #[schema(value_type = Object)]
+    #[schema(value_type = RunnerConfiguration)]
     pub runner_configuration: Value,
     /// Where state is stored.
-    #[schema(value_type = Object)]
+    #[schema(value_type = StateStorageConfiguration)]
     pub state_storage_configuration: Value,
 }
 
@@ -125,14 +158,33 @@ pub struct RunnerUpdateBody {
     pub disabled: Option<bool>,
     /// Where and how jobs run; `type` must be the stored one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<RunnerConfigurationUpdate>)]
     pub runner_configuration: Option<Value>,
     /// Where state is stored. While linked environments have resources in their state, another
     /// storage is accepted only with `migrate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<StateStorageConfiguration>)]
     pub state_storage_configuration: Option<Value>,
     /// Let the next run of each linked environment move its state to the new storage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub migrate: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_describes_a_runner_by_the_schema_that_the_domain_reads_it_with() {
+        let [configuration, update, storage] =
+            described().map(|(_, schema)| serde_json::to_value(schema).unwrap());
+        let domain = runner::RunnerConfiguration::schema();
+        assert_eq!((&configuration, storage), (&domain, StateStorage::schema()));
+        for (of_update, of_runner) in
+            update["oneOf"].as_array().unwrap().iter().zip(domain["oneOf"].as_array().unwrap())
+        {
+            assert_eq!(of_update["required"], json!(["type"]));
+            assert_eq!(of_update["properties"], of_runner["properties"]);
+        }
+    }
 }

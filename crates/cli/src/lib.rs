@@ -25,6 +25,7 @@ mod json_lines;
 mod local_run;
 mod module_argument;
 mod output;
+mod plain_resource;
 mod progress;
 mod progress_bar;
 mod resource;

@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use crate::hint;
+use crate::plain_resource::PlainKind;
 use canyon_api::client::{Client, ClientError};
 use serde_json::Value;
 
@@ -12,10 +13,7 @@ pub(crate) enum Kind {
     RunnerRule,
     Project,
     Environment,
-    EnvironmentType,
-    EventSource,
-    ServiceAccount,
-    RunnerProfile,
+    Plain(PlainKind),
     ConcurrencyLimit,
     Agent,
     Token,
@@ -31,10 +29,7 @@ impl Kind {
             Self::RunnerRule => "runner rule",
             Self::Project => "project",
             Self::Environment => "environment",
-            Self::EnvironmentType => "environment type",
-            Self::EventSource => "event source",
-            Self::ServiceAccount => "service account",
-            Self::RunnerProfile => "runner profile",
+            Self::Plain(kind) => kind.noun(),
             Self::ConcurrencyLimit => "limit",
             Self::Agent => "agent",
             Self::Token => "token",
@@ -49,12 +44,7 @@ impl Kind {
             Self::RunnerRule => &["id", "runner_id", "project_id", "env_type_id"],
             Self::Project => &["id", "display_name", "status", "created_at"],
             Self::Environment => &ENVIRONMENT_COLUMNS,
-            Self::EnvironmentType => &["id", "display_name", "created_at"],
-            Self::EventSource => &["id", "account", "source", "rule", "project", "role"],
-            Self::ServiceAccount => {
-                &["id", "role", "scoped_roles", "runner_id", "description", "updated_at"]
-            }
-            Self::RunnerProfile => &["id", "runner_types", "description", "updated_at"],
+            Self::Plain(kind) => kind.columns(),
             Self::ConcurrencyLimit => &["scope", "max_jobs", "held_by", "updated_at"],
             Self::Agent => &AGENT_COLUMNS,
             Self::Token => {
@@ -146,10 +136,7 @@ pub(crate) fn collection(kind: Kind, project: Option<&str>) -> Vec<&str> {
         (Kind::Project, _) => vec!["projects"],
         (Kind::Environment, Some(project)) => vec!["projects", project, "envs"],
         (Kind::Environment, None) => vec!["envs"],
-        (Kind::EnvironmentType, _) => vec!["env-types"],
-        (Kind::EventSource, _) => vec!["event-sources"],
-        (Kind::ServiceAccount, _) => vec!["service-accounts"],
-        (Kind::RunnerProfile, _) => vec!["runner-profiles"],
+        (Kind::Plain(kind), _) => vec![kind.path()],
         (Kind::ConcurrencyLimit, _) => vec!["concurrency-limits"],
         (Kind::Agent, _) => vec!["agents"],
         (Kind::Token, _) => vec!["tokens"],

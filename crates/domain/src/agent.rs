@@ -260,7 +260,7 @@ pub fn invalid_labels_reason(labels: &BTreeMap<String, String>) -> Option<String
     if labels.len() > MAX_LABELS {
         return Some(format!("has at most {MAX_LABELS} entries"));
     }
-    let fits = |shape: &crate::runner::fields::Shape, text: &str| {
+    let fits = |shape: &crate::runner::shape::Shape, text: &str| {
         text.len() <= shape.max && (shape.fits)(text)
     };
     labels.iter().find_map(|(name, value)| {

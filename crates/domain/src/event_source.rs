@@ -10,13 +10,19 @@
 //! the event to another account. The sender sets `source`, so it distinguishes the parts of one account and
 //! proves nothing.
 
-use crate::ids::{EventSourceId, PrincipalId, ProjectId};
+use crate::ids::{MAX_ID_LENGTH, PrincipalId, ProjectId, is_hyphenated, text_id};
 use crate::principal::Role;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
+
+text_id!(
+    /// An event source: a grant to deploy through the event bus.
+    EventSourceId, "event source id", MAX_ID_LENGTH, is_hyphenated,
+    "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
+);
 
 /// "Requests to deploy in this scope act as this principal."
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,14 +38,14 @@ pub struct InvalidId {
 }
 
 impl InvalidId {
-    fn new(kind: &'static str, given: &str, rule: &'static str) -> Self {
+    pub(crate) fn new(kind: &'static str, given: &str, rule: &'static str) -> Self {
         let shown: String = given.chars().take(80).collect();
         Self { kind, given: shown.escape_debug().to_string(), rule }
     }
 }
 
 /// `^[a-z](?:-?[a-z0-9]+)+$`: lower case words joined by single hyphens.
-fn is_hyphenated(text: &str) -> bool {
+pub(crate) fn is_hyphenated(text: &str) -> bool {
     text.len() >= 2
         && text.starts_with(|c: char| c.is_ascii_lowercase())
         && !text.ends_with('-')
@@ -88,10 +88,11 @@ fn is_profile_name(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'))
 }
 
+/// Declares an id, in the file of what it names.
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $max:expr, $check:path, $rule:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 
@@ -102,20 +103,20 @@ macro_rules! text_id {
             }
         }
 
-        impl FromStr for $name {
-            type Err = InvalidId;
-            fn from_str(text: &str) -> Result<Self, InvalidId> {
+        impl std::str::FromStr for $name {
+            type Err = $crate::ids::InvalidId;
+            fn from_str(text: &str) -> Result<Self, $crate::ids::InvalidId> {
                 if text.len() <= $max && $check(text) {
                     Ok(Self(text.to_owned()))
                 } else {
-                    Err(InvalidId::new($kind, text, $rule))
+                    Err($crate::ids::InvalidId::new($kind, text, $rule))
                 }
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = InvalidId;
-            fn try_from(text: String) -> Result<Self, InvalidId> {
+            type Error = $crate::ids::InvalidId;
+            fn try_from(text: String) -> Result<Self, $crate::ids::InvalidId> {
                 text.parse()
             }
         }
@@ -126,13 +127,15 @@ macro_rules! text_id {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(&self.0)
             }
         }
     };
 }
+
+pub(crate) use text_id;
 
 text_id!(
     /// The name of an organization, as in every path.
@@ -160,12 +163,6 @@ text_id!(
     RunnerId, "runner id", MAX_ID_LENGTH, is_runner_name,
     "use 2 to 63 lower case letters, digits, hyphens and underscores, starting with a letter"
 );
-text_id!(
-    /// An event source: a grant to deploy through the event bus.
-    EventSourceId, "event source id", MAX_ID_LENGTH, is_hyphenated,
-    "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
-);
-
 text_id!(
     /// A service account, which signs in with tokens of another issuer.
     ServiceAccountId, "service account id", MAX_ID_LENGTH, is_hyphenated,

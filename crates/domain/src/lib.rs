@@ -53,13 +53,12 @@ pub mod slot;
 pub mod state_facts;
 pub mod state_lock;
 pub mod to_json;
-pub mod trust;
 pub mod trust_policy;
 pub mod unfinished_run;
 pub mod unwritten_state;
 pub mod waiting;
 
-pub use runner::{job_identity, state_storage};
+pub use runner::{job_identity, state_storage, trust};
 
 #[cfg(test)]
 mod stored_names_tests;

@@ -9,6 +9,7 @@ pub mod agent_target;
 pub mod agents;
 pub mod aks;
 pub mod certificate;
+pub(crate) mod check_step;
 pub mod configuration;
 pub mod ecs;
 pub mod eks;
@@ -16,19 +17,25 @@ mod fargate_size;
 pub(crate) mod fields;
 pub mod gke;
 pub mod job_identity;
+mod kind;
 pub mod kubernetes;
 pub mod local;
 mod patch;
 pub(crate) mod patterns;
 pub mod profile;
+mod properties;
 pub(crate) mod published;
+pub(crate) mod schema;
 mod secrets;
+pub(crate) mod shape;
 pub mod size;
 pub mod state_storage;
 pub mod string_enum;
 pub mod timeouts;
+pub mod trust;
 
 pub use configuration::{RunnerConfiguration, RunnerType};
+pub use kind::{JobPlace, LaunchedBy};
 pub use timeouts::Timeouts;
 
 use crate::to_json::to_json;
@@ -37,9 +44,10 @@ use crate::{
     state_storage::{StateStorage, StorageType},
 };
 use agents::AgentSettings;
-use fields::{Fields, nests_deeper_than};
+use fields::Fields;
 use patterns::DESCRIPTION;
 use serde_json::{Map, Value, json};
+use size::nests_deeper_than;
 
 /// Maximum nesting of objects and lists in a definition; the pod template has no fixed form.
 pub const MAX_DEPTH: usize = 64;

@@ -5,41 +5,14 @@
 
 use crate::failure::shortened;
 use crate::ids::{RunnerCheckId, RunnerId};
-use crate::runner::kubernetes::KubernetesAuthKind;
+use crate::runner::RunnerDefinition;
+pub use crate::runner::check_step::CheckStep;
 use crate::runner::string_enum::string_enum;
-use crate::runner::{RunnerConfiguration, RunnerDefinition};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Deadline of a check, from the request to its end: a user waits for it.
 pub const DEADLINE: SignedDuration = SignedDuration::from_mins(2);
-
-string_enum! {
-    /// The steps of a check. The names are part of the API.
-    CheckStep {
-        /// The stored definition can be read, and its secrets decrypted.
-        Definition = "definition",
-        /// Canyon signs a token about the runner.
-        Assertion = "assertion",
-        /// The cloud accepts that token and issues one of its own.
-        Exchange = "exchange",
-        /// The cloud knows the cluster and returns its address.
-        Cluster = "cluster",
-        /// The cluster's API answers over TLS with a certificate of its own authority, and authenticates
-        /// Canyon.
-        Connect = "connect",
-        /// An agent is connected that takes the runner's jobs.
-        Agent = "agent",
-        /// All permissions for launch, observation, stop and log tail are granted.
-        Permissions = "permissions",
-        /// The job's image is present on the platform, or can be pulled there.
-        Image = "image",
-        /// The platform accepts the job in a dry run.
-        DryRun = "dry_run",
-        /// The job cannot reach the metadata service of its machine.
-        Metadata = "metadata",
-    }
-}
 
 string_enum! {
     /// The result of a step. The names are part of the API.
@@ -64,29 +37,10 @@ pub struct StepReport {
     pub message: String,
 }
 
-/// The steps of a check of this runner, in order. If an agent launches the jobs, only the agent could test
-/// what follows.
+/// The steps of a check of this runner, in order.
 pub fn steps_of(definition: &RunnerDefinition) -> Vec<CheckStep> {
-    use CheckStep as S;
-    let rest: &[S] = match &definition.configuration {
-        RunnerConfiguration::Kubernetes(runner) => match runner.cluster.auth.kind() {
-            KubernetesAuthKind::Oidc => &[S::Assertion, S::Connect, S::Permissions, S::DryRun],
-            KubernetesAuthKind::ClientCertificate | KubernetesAuthKind::ServiceAccountToken => {
-                &[S::Connect, S::Permissions, S::DryRun]
-            }
-        },
-        RunnerConfiguration::Gke(_) | RunnerConfiguration::Eks(_) | RunnerConfiguration::Aks(_) => {
-            &[S::Assertion, S::Exchange, S::Cluster, S::Connect, S::Permissions, S::DryRun]
-        }
-        RunnerConfiguration::ServerlessEcs(_) => {
-            &[S::Assertion, S::Exchange, S::Cluster, S::Permissions, S::DryRun]
-        }
-        RunnerConfiguration::KubernetesAgent(_)
-        | RunnerConfiguration::EcsAgent(_)
-        | RunnerConfiguration::DockerAgent(_) => &[S::Agent],
-        RunnerConfiguration::Local(_) => &[],
-    };
-    std::iter::once(S::Definition).chain(rest.iter().copied()).collect()
+    let steps = definition.configuration.check_steps();
+    std::iter::once(CheckStep::Definition).chain(steps.iter().copied()).collect()
 }
 
 string_enum! {

@@ -6,7 +6,7 @@ use crate::ids::RunnerProfileId;
 use crate::merge_patch::merge_patch;
 use crate::runner::agents::AgentTarget;
 use crate::runner::fields::Fields;
-use crate::runner::{RunnerDefinition, RunnerType};
+use crate::runner::{JobPlace, RunnerDefinition, RunnerType};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -123,23 +123,22 @@ fn without_configuration(faults: &FieldErrors) -> FieldErrors {
     own
 }
 
-/// Minimal runners of each type, for the validation of settings.
-fn examples() -> [(RunnerType, Value); 3] {
-    let example = |kind: RunnerType, job: Value, storage: Value| {
-        let configuration = json!({ "type": kind.as_str(), "job": job });
+/// Minimal runners of each type that has profiles, for the validation of settings.
+fn examples() -> impl Iterator<Item = (RunnerType, Value)> {
+    let always_by_agents = RunnerType::ALL.iter().copied().filter(|kind| kind.needs_agent());
+    always_by_agents.map(|kind| {
+        let job = match kind.job_place() {
+            JobPlace::Cluster => json!({ "namespace": "canyon", "service_account": "canyon" }),
+            JobPlace::Ecs => json!({
+                "region": "eu-central-1", "cluster": "canyon", "subnets": ["subnet-0123456789abcdef0"],
+                "execution_role_arn": "arn:aws:iam::123456789012:role/canyon",
+            }),
+            JobPlace::Docker | JobPlace::Machine => json!({}),
+        };
+        let configuration = json!({ "type": kind, "job": job });
+        let storage = json!({ "type": "s3", "bucket": "canyon-state" });
         (kind, json!({ CONFIGURATION: configuration, "state_storage_configuration": storage }))
-    };
-    let s3 = || json!({ "type": "s3", "bucket": "canyon-state" });
-    let pod = json!({ "namespace": "canyon", "service_account": "canyon" });
-    let task = json!({
-        "region": "eu-central-1", "cluster": "canyon", "subnets": ["subnet-0123456789abcdef0"],
-        "execution_role_arn": "arn:aws:iam::123456789012:role/canyon",
-    });
-    [
-        example(RunnerType::KubernetesAgent, pod, s3()),
-        example(RunnerType::EcsAgent, task, s3()),
-        example(RunnerType::DockerAgent, json!({}), s3()),
-    ]
+    })
 }
 
 #[cfg(test)]

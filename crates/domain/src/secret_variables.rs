@@ -4,8 +4,8 @@
 //! its claim, and masks the values of these variables in its own environment.
 
 use crate::pod_template::CONTAINER;
+use crate::runner::RunnerDefinition;
 use crate::runner::ecs::EcsJob;
-use crate::runner::{RunnerConfiguration, RunnerDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -29,19 +29,13 @@ pub struct SecretVariables {
 impl SecretVariables {
     /// The secret variables of `definition`.
     pub fn of(definition: &RunnerDefinition) -> Self {
-        match &definition.configuration {
-            RunnerConfiguration::ServerlessEcs(runner) => Self::of_ecs(&runner.job),
-            RunnerConfiguration::EcsAgent(runner) => Self::of_ecs(&runner.job),
-            RunnerConfiguration::Kubernetes(_)
-            | RunnerConfiguration::Gke(_)
-            | RunnerConfiguration::Eks(_)
-            | RunnerConfiguration::Aks(_)
-            | RunnerConfiguration::KubernetesAgent(_) => {
-                let job = definition.configuration.kubernetes_job();
-                job.and_then(|job| job.pod_template.as_ref()).map(Self::of_pod).unwrap_or_default()
-            }
-            // Their definitions give all values in clear.
-            RunnerConfiguration::DockerAgent(_) | RunnerConfiguration::Local(_) => Self::default(),
+        let configuration = &definition.configuration;
+        if let Some(job) = configuration.ecs_job() {
+            Self::of_ecs(job)
+        } else {
+            // Definitions of processes and of containers on Docker hosts give all values in clear.
+            let template = configuration.kubernetes_job().and_then(|job| job.pod_template.as_ref());
+            template.map(Self::of_pod).unwrap_or_default()
         }
     }
 

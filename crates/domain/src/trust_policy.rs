@@ -11,7 +11,7 @@ pub use bound_claim::ClaimMatching;
 pub use issuer::{InvalidIssuer, IssuerUrl};
 
 use crate::field_error::FieldErrors;
-use crate::runner::fields::nests_deeper_than;
+use crate::runner::size::nests_deeper_than;
 use crate::scoped_role::ScopedRole;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

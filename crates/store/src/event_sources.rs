@@ -7,8 +7,10 @@ use crate::table::TTL;
 use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::event_source::{AccountId, EventSource, RuleRef, Scope, SourceName};
-use canyon_domain::ids::{EventSourceId, OrgUuid, PrincipalId, ProjectId};
+use canyon_domain::event_source::{
+    AccountId, EventSource, EventSourceId, RuleRef, Scope, SourceName,
+};
+use canyon_domain::ids::{OrgUuid, PrincipalId, ProjectId};
 use canyon_domain::principal::Role;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -8,10 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::concurrency::{ConcurrencySlot, LimitScope};
-use canyon_domain::event_source;
+use canyon_domain::event_source::{self, EventSourceId};
 use canyon_domain::ids::{
-    AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, EventSourceId, OrgId, OrgUuid, ProjectId,
-    RuleId, RunnerId, RunnerProfileId, RunnerUuid, ServiceAccountId,
+    AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, ProjectId, RuleId, RunnerId,
+    RunnerProfileId, RunnerUuid, ServiceAccountId,
 };
 use canyon_domain::principal::CallerId;
 use canyon_domain::runner_rules::Scope;

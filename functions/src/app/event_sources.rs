@@ -2,8 +2,11 @@
 
 use super::App;
 use crate::app::error::AppError;
-use canyon_domain::event_source::{AccountId, EventSource, RuleRef, Scope, SourceName};
-use canyon_domain::ids::{EventSourceId, ProjectId};
+use crate::app::narrowing::Narrowing;
+use canyon_domain::event_source::{
+    AccountId, EventSource, EventSourceId, RuleRef, Scope, SourceName,
+};
+use canyon_domain::ids::ProjectId;
 use canyon_domain::principal::{Principal, Role};
 use canyon_store::event_sources::MAX_EVENT_SOURCES;
 use canyon_store::outcome::{Created, Deleted, Saved};
@@ -11,28 +14,6 @@ use canyon_store::page::{Page, PageRequest};
 
 /// How often a change is retried after a concurrent change of the event source.
 const MAX_TRIES: u32 = 10;
-
-/// The change of one part of a scope.
-#[derive(Clone, Debug)]
-pub(crate) enum Narrowing<T> {
-    /// The part stays as it is.
-    Stays,
-    /// The part is no longer restricted.
-    Any,
-    /// The part is restricted to this value.
-    To(T),
-}
-
-impl<T> Narrowing<T> {
-    /// The new value of a part whose value was `before`.
-    pub(crate) fn of(self, before: Option<T>) -> Option<T> {
-        match self {
-            Self::Stays => before,
-            Self::Any => None,
-            Self::To(only) => Some(only),
-        }
-    }
-}
 
 /// The fields of an event source to change.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Creates, changes and deletes service accounts.
 
 use super::App;
-use super::event_sources::Narrowing;
+use super::narrowing::Narrowing;
 use crate::app::error::AppError;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{RunnerId, ServiceAccountId};

@@ -5,6 +5,7 @@ use super::{routes, well_known};
 use crate::App;
 use axum::Json;
 use canyon_api::error::ErrorBody;
+use canyon_api::runner;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -36,7 +37,10 @@ impl utoipa::Modify for BearerScheme {
 
 /// The document. It also lists the issuers' documents, although another function may serve them.
 pub fn document() -> utoipa::openapi::OpenApi {
-    routes().into_openapi().merge_from(well_known::routes().into_openapi())
+    let mut document = routes().into_openapi().merge_from(well_known::routes().into_openapi());
+    let components = document.components.get_or_insert_with(Default::default);
+    components.schemas.extend(runner::described().map(|(name, schema)| (name.to_owned(), schema)));
+    document
 }
 
 pub(super) fn own_route() -> OpenApiRouter<App> {

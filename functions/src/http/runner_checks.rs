@@ -9,6 +9,7 @@ use crate::App;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use canyon_api::error::ErrorBody;
 use canyon_api::runner_check::{
     CheckQuery, RunnerCheck, RunnerCheckStep, RunnerTrust, TrustDocument,
 };
@@ -84,7 +85,11 @@ async fn get(
         ("orgId" = String, Path, description = "The organization."),
         ("runnerId" = String, Path, description = "The runner."),
     ),
-    responses((status = 200, description = "The configuration.", body = RunnerTrust), OfRead))]
+    responses(
+        (status = 200, description = "The configuration.", body = RunnerTrust),
+        (status = 409, description = "The runner has warnings: update it first.", body = ErrorBody),
+        OfRead,
+    ))]
 async fn trust(
     State(app): State<App>,
     caller: Viewer,

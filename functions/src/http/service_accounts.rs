@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging, scoped_roles};
 use crate::App;
-use crate::app::event_sources::Narrowing;
+use crate::app::narrowing::Narrowing;
 use crate::app::service_accounts::{ServiceAccountChange, ServiceAccountRequest};
 use axum::Json;
 use axum::extract::State;

@@ -2,6 +2,8 @@
 
 use crate::harness::Api;
 use axum::Router;
+use canyon_domain::runner::RunnerConfiguration;
+use canyon_domain::state_storage::StateStorage;
 use canyon_functions::http::{self, HttpSettings};
 use reqwest::{Client, Method};
 use serde_json::Value;
@@ -81,5 +83,24 @@ async fn an_api_without_the_issuers_describes_their_documents_and_publishes_none
     let document: Value = document.send().await.unwrap().json().await.unwrap();
     for path in DOCUMENTS {
         assert!(document["paths"][path]["get"].is_object(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_document_describes_runners_and_their_state_by_the_properties_that_the_api_reads() {
+    let api = Api::start().await;
+    let document = api.http.get(format!("{}/openapi.json", api.url)).bearer_auth(&api.ours.viewer);
+    let document: Value = document.send().await.unwrap().json().await.unwrap();
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["RunnerConfiguration"], RunnerConfiguration::schema());
+    assert_eq!(schemas["StateStorageConfiguration"], StateStorage::schema());
+    for body in ["Runner", "RunnerCreateBody"] {
+        let parts = &schemas[body]["properties"];
+        for (part, schema) in [
+            ("runner_configuration", "#/components/schemas/RunnerConfiguration"),
+            ("state_storage_configuration", "#/components/schemas/StateStorageConfiguration"),
+        ] {
+            assert_eq!(parts[part]["$ref"], schema, "{body}: {}", parts[part]);
+        }
     }
 }

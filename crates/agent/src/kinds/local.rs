@@ -13,7 +13,7 @@ use canyon_dispatch::{Dispatcher, Target};
 use canyon_domain::ids::RunnerUuid;
 use canyon_domain::ports::Clock as _;
 use canyon_domain::ports::Entropy as _;
-use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition, RunnerType};
+use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_identity::key_file;
 use canyon_identity::system::System;
 use std::collections::{BTreeMap, HashMap};
@@ -108,14 +108,7 @@ impl LocalKind {
 /// The variables that the definition sets in a container, for a job that is a process here. The variables of a local
 /// runner come with the job's claim instead.
 fn of_container(definition: &RunnerDefinition) -> BTreeMap<OsString, OsString> {
-    let environment = match &definition.configuration {
-        RunnerConfiguration::DockerAgent(runner) => {
-            runner.job.as_ref().and_then(|job| job.environment.as_ref())
-        }
-        RunnerConfiguration::EcsAgent(runner) => runner.job.environment.as_ref(),
-        _ => None,
-    };
-    let pairs = environment.into_iter().flatten();
+    let pairs = definition.configuration.container_environment().into_iter().flatten();
     pairs.map(|(name, value)| (name.into(), value.into())).collect()
 }
 

@@ -6,6 +6,7 @@ use crate::body::BodyArguments;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
+use crate::plain_resource;
 use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
 use serde_json::{Map, Value};
@@ -51,38 +52,8 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
-    /// A type of environments
-    #[command(visible_alias = "environment-types")]
-    EnvironmentType {
-        /// Its id
-        id: String,
-        #[command(flatten)]
-        body: BodyArguments,
-    },
-    /// An AWS account whose events on the bus may request deployments
-    #[command(visible_alias = "event-sources")]
-    EventSource {
-        /// Its id
-        id: String,
-        #[command(flatten)]
-        body: BodyArguments,
-    },
-    /// A profile: settings that runners of agents use by its name
-    #[command(visible_alias = "runner-profiles")]
-    RunnerProfile {
-        /// Its id
-        id: String,
-        #[command(flatten)]
-        body: BodyArguments,
-    },
-    /// A machine that signs in with a token of another issuer
-    #[command(visible_alias = "service-accounts")]
-    ServiceAccount {
-        /// Its id
-        id: String,
-        #[command(flatten)]
-        body: BodyArguments,
-    },
+    #[command(flatten)]
+    Plain(plain_resource::Create),
     /// An organization with a random name; for the operator of a Canyon, with the operator's token
     #[command(visible_alias = "organizations")]
     Organization,
@@ -110,12 +81,10 @@ pub(crate) async fn run(
         What::Environment { project, id, body } => {
             named(Resource::environment(project, id), &body)?
         }
-        What::EnvironmentType { id, body } => {
-            named(Resource::new(Kind::EnvironmentType, id), &body)?
+        What::Plain(plain) => {
+            let (kind, id, body) = plain.parts();
+            named(Resource::new(Kind::Plain(kind), id), &body)?
         }
-        What::EventSource { id, body } => named(Resource::new(Kind::EventSource, id), &body)?,
-        What::RunnerProfile { id, body } => named(Resource::new(Kind::RunnerProfile, id), &body)?,
-        What::ServiceAccount { id, body } => named(Resource::new(Kind::ServiceAccount, id), &body)?,
         What::Organization => return organization(client, output).await,
         What::Token(arguments) => return token::create(arguments, client, output).await,
     };

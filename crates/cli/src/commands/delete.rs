@@ -5,6 +5,7 @@ use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::plain_resource;
 use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
 
@@ -49,30 +50,8 @@ enum What {
         #[arg(long)]
         yes: bool,
     },
-    /// An environment type that nothing uses
-    #[command(visible_alias = "environment-types")]
-    EnvironmentType {
-        /// Its id
-        id: String,
-    },
-    /// An event source: Canyon refuses its requests from then on
-    #[command(visible_alias = "event-sources")]
-    EventSource {
-        /// Its id
-        id: String,
-    },
-    /// A runner profile: deployments that need it fail from then on
-    #[command(visible_alias = "runner-profiles")]
-    RunnerProfile {
-        /// Its id
-        id: String,
-    },
-    /// A service account: no machine can sign in as it any more, and its tokens expire
-    #[command(visible_alias = "service-accounts")]
-    ServiceAccount {
-        /// Its id
-        id: String,
-    },
+    #[command(flatten)]
+    Plain(plain_resource::Delete),
     /// An API token: Canyon refuses it from then on
     #[command(visible_alias = "tokens")]
     Token {
@@ -90,10 +69,10 @@ pub(crate) async fn run(
         What::Runner { id } => Resource::new(Kind::Runner, id),
         What::RunnerRule { id } => Resource::new(Kind::RunnerRule, id),
         What::Project { id } => Resource::new(Kind::Project, id),
-        What::EnvironmentType { id } => Resource::new(Kind::EnvironmentType, id),
-        What::EventSource { id } => Resource::new(Kind::EventSource, id),
-        What::RunnerProfile { id } => Resource::new(Kind::RunnerProfile, id),
-        What::ServiceAccount { id } => Resource::new(Kind::ServiceAccount, id),
+        What::Plain(plain) => {
+            let (kind, id) = plain.parts();
+            Resource::new(Kind::Plain(kind), id)
+        }
         What::Token { id } => Resource::new(Kind::Token, id),
         What::Environment { project, id, force, yes } => {
             let environment = Resource::environment(project, id);

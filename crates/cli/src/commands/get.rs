@@ -4,6 +4,7 @@ use crate::answer::json;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::plain_resource;
 use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
 
@@ -42,30 +43,8 @@ enum What {
         /// Its id
         id: String,
     },
-    /// An environment type
-    #[command(visible_alias = "environment-types")]
-    EnvironmentType {
-        /// Its id
-        id: String,
-    },
-    /// An event source
-    #[command(visible_alias = "event-sources")]
-    EventSource {
-        /// Its id
-        id: String,
-    },
-    /// A runner profile
-    #[command(visible_alias = "runner-profiles")]
-    RunnerProfile {
-        /// Its id
-        id: String,
-    },
-    /// A service account
-    #[command(visible_alias = "service-accounts")]
-    ServiceAccount {
-        /// Its id
-        id: String,
-    },
+    #[command(flatten)]
+    Plain(plain_resource::Get),
     /// An agent
     #[command(visible_alias = "agents")]
     Agent {
@@ -93,10 +72,10 @@ pub(crate) async fn run(
         What::RunnerRule { id } => Resource::new(Kind::RunnerRule, id),
         What::Project { id } => Resource::new(Kind::Project, id),
         What::Environment { project, id } => Resource::environment(project, id),
-        What::EnvironmentType { id } => Resource::new(Kind::EnvironmentType, id),
-        What::EventSource { id } => Resource::new(Kind::EventSource, id),
-        What::RunnerProfile { id } => Resource::new(Kind::RunnerProfile, id),
-        What::ServiceAccount { id } => Resource::new(Kind::ServiceAccount, id),
+        What::Plain(plain) => {
+            let (kind, id) = plain.parts();
+            Resource::new(Kind::Plain(kind), id)
+        }
         What::Agent { id } => Resource::new(Kind::Agent, id),
         What::Organization => Resource::new(Kind::Organization, client.org().to_owned()),
         What::Deployment { id } => {

@@ -4,6 +4,7 @@ use crate::answer::json;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
+use crate::plain_resource;
 use crate::resource::{self, Kind};
 use canyon_api::client::Client;
 use canyon_api::deployment::DeploymentQuery;
@@ -44,21 +45,11 @@ enum What {
         /// Only those of this project
         project: Option<String>,
     },
-    /// Environment types
-    #[command(visible_alias = "environment-type")]
-    EnvironmentTypes,
-    /// AWS accounts whose events on the bus may request deployments
-    #[command(visible_alias = "event-source")]
-    EventSources,
-    /// Profiles of runners
-    #[command(visible_alias = "runner-profile")]
-    RunnerProfiles,
+    #[command(flatten)]
+    Plain(plain_resource::List),
     /// Limits on how many jobs run at once, and the deployments that count against them
     #[command(visible_alias = "limit")]
     Limits,
-    /// Machines that sign in with tokens of other issuers
-    #[command(visible_alias = "service-account")]
-    ServiceAccounts,
     /// Agents, which launch jobs in networks that Canyon itself cannot reach
     #[command(visible_alias = "agent")]
     Agents {
@@ -104,11 +95,8 @@ pub(crate) async fn run(
         }
         What::Projects => (Kind::Project, None, vec![]),
         What::Environments { project } => (Kind::Environment, project, vec![]),
-        What::EnvironmentTypes => (Kind::EnvironmentType, None, vec![]),
-        What::EventSources => (Kind::EventSource, None, vec![]),
-        What::RunnerProfiles => (Kind::RunnerProfile, None, vec![]),
+        What::Plain(plain) => (Kind::Plain(plain.kind()), None, vec![]),
         What::Limits => (Kind::ConcurrencyLimit, None, vec![]),
-        What::ServiceAccounts => (Kind::ServiceAccount, None, vec![]),
         What::Agents { pending } => {
             let filter = pending.then(|| ("state", "pending".to_owned()));
             (Kind::Agent, None, filter.into_iter().collect())

@@ -4,6 +4,7 @@ use crate::body::BodyArguments;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::plain_resource;
 use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
 use serde_json::Value;
@@ -54,30 +55,8 @@ enum What {
         #[command(flatten)]
         body: BodyArguments,
     },
-    /// An environment type
-    #[command(visible_alias = "environment-types")]
-    EnvironmentType {
-        /// Its id
-        id: String,
-        #[command(flatten)]
-        body: BodyArguments,
-    },
-    /// An event source; an empty `source`, `rule` or `project` is "any"
-    #[command(visible_alias = "event-sources")]
-    EventSource {
-        /// Its id
-        id: String,
-        #[command(flatten)]
-        body: BodyArguments,
-    },
-    /// A profile; a given `job` replaces the stored one
-    #[command(visible_alias = "runner-profiles")]
-    RunnerProfile {
-        /// Its id
-        id: String,
-        #[command(flatten)]
-        body: BodyArguments,
-    },
+    #[command(flatten)]
+    Plain(plain_resource::Update),
     /// An agent: `labels`, by which runners choose it, `run_untagged_jobs`, `disabled`
     #[command(visible_alias = "agents")]
     Agent {
@@ -89,14 +68,6 @@ enum What {
     /// The organization: `agent_requests` (`allowed` or `refused`)
     #[command(visible_alias = "organizations")]
     Organization {
-        #[command(flatten)]
-        body: BodyArguments,
-    },
-    /// A service account; its `trust_policies` replace the stored ones, and its tokens expire
-    #[command(visible_alias = "service-accounts")]
-    ServiceAccount {
-        /// Its id
-        id: String,
         #[command(flatten)]
         body: BodyArguments,
     },
@@ -115,14 +86,14 @@ pub(crate) async fn run(
         }
         What::Project { id, body } => (Resource::new(Kind::Project, id), body),
         What::Environment { project, id, body } => (Resource::environment(project, id), body),
-        What::EnvironmentType { id, body } => (Resource::new(Kind::EnvironmentType, id), body),
-        What::EventSource { id, body } => (Resource::new(Kind::EventSource, id), body),
-        What::RunnerProfile { id, body } => (Resource::new(Kind::RunnerProfile, id), body),
+        What::Plain(plain) => {
+            let (kind, id, body) = plain.parts();
+            (Resource::new(Kind::Plain(kind), id), body)
+        }
         What::Agent { id, body } => (Resource::new(Kind::Agent, id), body),
         What::Organization { body } => {
             (Resource::new(Kind::Organization, client.org().to_owned()), body)
         }
-        What::ServiceAccount { id, body } => (Resource::new(Kind::ServiceAccount, id), body),
         What::RunnerRule { id, .. } => {
             return Err(CliError::usage_with_hint(
                 "a runner rule cannot be changed",

@@ -59,9 +59,14 @@ impl AgentTarget {
     /// `None` with at least one fault noted.
     pub(crate) fn read(fields: &mut Fields) -> Option<Self> {
         let given = fields.has("ids") || fields.has("labels");
-        let ids = fields.texts("ids", &(1..=MAX_ENTRIES), &patterns::AGENT_ID);
-        let labels =
-            fields.text_map("labels", MAX_ENTRIES, &patterns::LABEL, &patterns::LABEL_VALUE);
+        let ids = fields.about("The ids of these agents.").texts(
+            "ids",
+            &(1..=MAX_ENTRIES),
+            &patterns::AGENT_ID,
+        );
+        let labels = fields
+            .about("The labels, with their values, that an agent has at least.")
+            .text_map("labels", MAX_ENTRIES, &patterns::LABEL, &patterns::LABEL_VALUE);
         match (ids, labels) {
             (Some(ids), None) => {
                 Some(Self::Ids(ids.into_iter().filter_map(|id| id.parse().ok()).collect()))

@@ -2,10 +2,11 @@
 
 pub use super::{agent_target::AgentTarget, patterns::is_extra_host, profile::ProfileName};
 
-use super::profile::ProfileNameError;
+use super::check_step::CheckStep;
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
+use super::properties::properties;
 use super::{
     ecs::EcsJob,
-    fields::Fields,
     kubernetes::KubernetesJob,
     patterns::{EXTRA_HOST, IMAGE, PROFILE, PUBLIC_KEY, VALUE, VARIABLE},
     timeouts::TimeoutSettings,
@@ -15,19 +16,17 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The settings that all runners of agents share.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct AgentSettings {
-    /// Public ed25519 key of the agent, PEM. Without it, the agent authenticates by its platform, or was
-    /// adopted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// Which agents may launch its jobs. Default: any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agents: Option<AgentTarget>,
-    /// The profile with the agent's launch settings.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<ProfileName>,
+properties! {
+    /// The settings that all runners of agents share.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct AgentSettings {
+        /// Public ed25519 key of the agent, PEM. Without it, the agent authenticates by its platform, or was adopted.
+        pub key: Option<String> = text(&PUBLIC_KEY),
+        /// Which agents may launch its jobs. Default: any.
+        pub agents: Option<AgentTarget> = object_or_fault(AgentTarget::read),
+        /// The profile with the agent's launch settings.
+        pub profile: Option<ProfileName> = parsed(&PROFILE),
+    }
 }
 
 impl AgentSettings {
@@ -36,110 +35,112 @@ impl AgentSettings {
     pub(super) fn platform_identity(&self) -> Value {
         json!({ "agents": self.agents, "profile": self.profile })
     }
+}
 
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        Self {
-            key: fields.text("key", &PUBLIC_KEY),
-            agents: fields.object("agents", AgentTarget::read).flatten(),
-            profile: read_profile(fields),
-        }
+properties! {
+    /// `kubernetes-agent`.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct KubernetesAgent {
+        /// What to run.
+        pub job: KubernetesJob = required_object(KubernetesJob::read),
+        /// Which agents launch.
+        pub settings: AgentSettings = flatten,
     }
 }
 
-fn read_profile(fields: &mut Fields) -> Option<ProfileName> {
-    match fields.text("profile", &PROFILE)?.parse() {
-        Ok(name) => Some(name),
-        Err(error) => {
-            fields.fault("profile", ProfileNameError::to_string(&error));
-            None
-        }
+properties! {
+    /// `ecs-agent`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct EcsAgent {
+        /// The job, and where it runs.
+        pub job: EcsJob = required_object(EcsJob::read),
+        /// Who launches.
+        pub settings: AgentSettings = flatten,
     }
 }
 
-/// `kubernetes-agent`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct KubernetesAgent {
-    /// Which agents launch.
-    #[serde(flatten)]
-    pub settings: AgentSettings,
-    /// What to run.
-    pub job: KubernetesJob,
+properties! {
+    /// `docker-agent`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct DockerAgent {
+        /// What to run.
+        pub job: Option<DockerJob> = object(DockerJob::read),
+        /// Which agents launch.
+        pub settings: AgentSettings = flatten,
+    }
 }
 
-/// `ecs-agent`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct EcsAgent {
-    /// Who launches.
-    #[serde(flatten)]
-    pub settings: AgentSettings,
-    /// The job, and where it runs.
-    pub job: EcsJob,
-}
-
-/// `docker-agent`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct DockerAgent {
-    /// Which agents launch.
-    #[serde(flatten)]
-    pub settings: AgentSettings,
-    /// What to run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub job: Option<DockerJob>,
-}
-
-/// `job` of `docker-agent`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct DockerJob {
-    /// Image to run instead of Canyon's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// Further environment variables.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment: Option<BTreeMap<String, String>>,
-    /// Further entries of `/etc/hosts`: `NAME:ADDRESS`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extra_hosts: Option<Vec<String>>,
-    /// Memory limit, in MiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_limit: Option<u32>,
-    /// The job's identity at clouds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub identity: Option<JobIdentity>,
-    /// Timeouts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeouts: Option<TimeoutSettings>,
+properties! {
+    /// `job` of `docker-agent`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct DockerJob {
+        /// Image to run instead of Canyon's own.
+        pub image: Option<String> = text(&IMAGE),
+        /// Further environment variables.
+        pub environment: Option<BTreeMap<String, String>> = text_map(200, &VARIABLE, &VALUE),
+        /// Further entries of `/etc/hosts`: `NAME:ADDRESS`.
+        pub extra_hosts: Option<Vec<String>> = texts(&(0..=64), &EXTRA_HOST),
+        /// Memory limit, in MiB.
+        pub memory_limit: Option<u32> = number(64..=1_048_576),
+        /// The job's identity at clouds.
+        pub identity: Option<JobIdentity> = object(JobIdentity::read),
+        /// Timeouts.
+        pub timeouts: Option<TimeoutSettings> = object(TimeoutSettings::read),
+    }
 }
 
 impl KubernetesAgent {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        Self {
-            settings: AgentSettings::read(fields),
-            job: fields.required_object("job", KubernetesJob::read),
-        }
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Cluster, launched_by: LaunchedBy::Agent };
+}
+
+impl Kind for KubernetesAgent {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        &[CheckStep::Agent]
+    }
+
+    fn agent_settings(&self) -> Option<&AgentSettings> {
+        Some(&self.settings)
     }
 }
 
 impl EcsAgent {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        Self {
-            settings: AgentSettings::read(fields),
-            job: fields.required_object("job", EcsJob::read_by_agent),
-        }
+    pub(super) const FACTS: Facts = Facts { place: JobPlace::Ecs, launched_by: LaunchedBy::Agent };
+}
+
+impl Kind for EcsAgent {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Ecs(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        &[CheckStep::Agent]
+    }
+
+    fn agent_settings(&self) -> Option<&AgentSettings> {
+        Some(&self.settings)
     }
 }
 
 impl DockerAgent {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        Self {
-            settings: AgentSettings::read(fields),
-            job: fields.object("job", |job| DockerJob {
-                image: job.text("image", &IMAGE),
-                environment: job.text_map("environment", 200, &VARIABLE, &VALUE),
-                extra_hosts: job.texts("extra_hosts", &(0..=64), &EXTRA_HOST),
-                memory_limit: job.number("memory_limit", 64..=1_048_576),
-                identity: job.object("identity", JobIdentity::read),
-                timeouts: job.object("timeouts", TimeoutSettings::read),
-            }),
-        }
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Docker, launched_by: LaunchedBy::Agent };
+}
+
+impl Kind for DockerAgent {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        self.job.as_ref().map(JobSettings::Docker)
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        &[CheckStep::Agent]
+    }
+
+    fn agent_settings(&self) -> Option<&AgentSettings> {
+        Some(&self.settings)
     }
 }

@@ -1,56 +1,70 @@
 //! `kubernetes-aks`: an Azure Kubernetes Service cluster.
 
+use super::check_step::{CLOUD_CLUSTER_STEPS, CheckStep};
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
+use super::properties::properties;
+use super::trust::{self, Grants, TrustSubject};
 use super::{
-    fields::Fields,
     kubernetes::KubernetesJob,
     patterns::{AKS_CLUSTER, RESOURCE_GROUP, UUID},
 };
+use crate::job_identity::AZURE_AUDIENCE;
+use crate::state_storage::StateStorage;
 use serde::Serialize;
 
-/// `kubernetes-aks`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Aks {
-    /// What to run.
-    pub job: KubernetesJob,
-    /// The cluster and the access to it.
-    pub cluster: AksCluster,
+properties! {
+    /// `kubernetes-aks`.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct Aks {
+        /// What to run.
+        pub job: KubernetesJob = required_object(KubernetesJob::read),
+        /// The cluster and the access to it.
+        pub cluster: AksCluster = required_object(AksCluster::read),
+    }
 }
 
-/// `cluster` of `kubernetes-aks`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct AksCluster {
-    /// Name of the cluster.
-    pub name: String,
-    /// Resource group of the cluster.
-    pub resource_group: String,
-    /// Subscription of the cluster.
-    pub subscription_id: String,
-    /// How Canyon authenticates.
-    pub auth: AzureAuth,
+properties! {
+    /// `cluster` of `kubernetes-aks`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct AksCluster {
+        /// Name of the cluster.
+        pub name: String = required_text(&AKS_CLUSTER),
+        /// Resource group of the cluster.
+        pub resource_group: String = required_text(&RESOURCE_GROUP.strict()),
+        /// Subscription of the cluster.
+        pub subscription_id: String = required_text(&UUID),
+        /// How Canyon authenticates.
+        pub auth: AzureAuth = required_object(AzureAuth::read),
+    }
 }
 
-/// Canyon's OIDC token is a federated credential of an application: no secret is stored.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct AzureAuth {
-    /// Entra tenant.
-    pub tenant_id: String,
-    /// Application, or managed identity, that trusts Canyon's issuer.
-    pub client_id: String,
+properties! {
+    /// Canyon's OIDC token is a federated credential of an application: no secret is stored.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct AzureAuth {
+        /// Entra tenant.
+        pub tenant_id: String = required_text(&UUID),
+        /// Application, or managed identity, that trusts Canyon's issuer.
+        pub client_id: String = required_text(&UUID),
+    }
 }
 
 impl Aks {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        Self {
-            job: fields.required_object("job", KubernetesJob::read),
-            cluster: fields.required_object("cluster", |cluster| AksCluster {
-                name: cluster.required_text("name", &AKS_CLUSTER),
-                resource_group: cluster.required_text("resource_group", &RESOURCE_GROUP.strict()),
-                subscription_id: cluster.required_text("subscription_id", &UUID),
-                auth: cluster.required_object("auth", |auth| AzureAuth {
-                    tenant_id: auth.required_text("tenant_id", &UUID),
-                    client_id: auth.required_text("client_id", &UUID),
-                }),
-            }),
-        }
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Cluster, launched_by: LaunchedBy::Canyon };
+}
+
+impl Kind for Aks {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        CLOUD_CLUSTER_STEPS
+    }
+
+    fn grants(&self, trusted: &TrustSubject, storage: &StateStorage) -> Grants {
+        let audience = Some(AZURE_AUDIENCE.to_owned());
+        Grants { audience, documents: trust::azure::documents(trusted, self, storage) }
     }
 }

@@ -3,207 +3,180 @@
 use super::{
     agents::{AgentSettings, DockerAgent, EcsAgent, KubernetesAgent},
     aks::Aks,
-    ecs::ServerlessEcs,
+    check_step::CheckStep,
+    ecs::{EcsJob, ServerlessEcs},
     eks::Eks,
     fields::Fields,
     gke::Gke,
+    kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy},
     kubernetes::{Kubernetes, KubernetesJob},
     local::Local,
+    schema::{self, TypeSchema},
     string_enum::{UnknownValue, string_enum},
     timeouts::{TimeoutSettings, Timeouts},
+    trust::{Grants, TrustSubject},
 };
 use crate::field_error::{FieldErrors, join};
 use crate::job_identity::JobIdentity;
+use crate::state_storage::StateStorage;
 use serde::Serialize;
 use serde_json::Value;
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
-string_enum! {
-    /// The types of runners.
-    RunnerType {
-        /// Any Kubernetes cluster, by its address.
-        Kubernetes = "kubernetes",
-        /// A Google Kubernetes Engine cluster.
-        Gke = "kubernetes-gke",
-        /// An Amazon EKS cluster.
-        Eks = "kubernetes-eks",
-        /// An Azure Kubernetes Service cluster.
-        Aks = "kubernetes-aks",
-        /// AWS Fargate.
-        ServerlessEcs = "serverless-ecs",
-        /// A Kubernetes cluster that only an agent inside can reach.
-        KubernetesAgent = "kubernetes-agent",
-        /// Fargate tasks that an agent inside the account starts.
-        EcsAgent = "ecs-agent",
-        /// Containers that an agent starts on a Docker host.
-        DockerAgent = "docker-agent",
-        /// A process on Canyon's own machine.
-        Local = "local",
-    }
+/// Declares the types of runners: the value of `type`, and the struct with the properties, which has the variant's name
+/// and says what the type is: its `FACTS`, and [`Kind`].
+macro_rules! runner_types {
+    ($($(#[doc = $doc:literal])+ $variant:ident($properties:ty) = $text:literal,)+) => {
+        string_enum! {
+            /// The types of runners.
+            RunnerType {
+                $($(#[doc = $doc])+ $variant = $text,)+
+            }
+        }
+
+        impl RunnerType {
+            const fn facts(self) -> Facts {
+                match self {
+                    $(Self::$variant => $variant::FACTS,)+
+                }
+            }
+        }
+
+        /// `runner_configuration`.
+        #[derive(Clone, Debug, Serialize)]
+        #[serde(tag = "type")]
+        pub enum RunnerConfiguration {
+            $($(#[doc = $doc])+ #[serde(rename = $text)] $variant($properties),)+
+        }
+
+        impl RunnerConfiguration {
+            /// The type.
+            pub fn runner_type(&self) -> RunnerType {
+                match self {
+                    $(Self::$variant(_) => RunnerType::$variant,)+
+                }
+            }
+
+            fn kind(&self) -> &dyn Kind {
+                match self {
+                    $(Self::$variant(runner) => Borrow::<$variant>::borrow(runner),)+
+                }
+            }
+
+            fn read_as(runner_type: RunnerType, fields: &mut Fields) -> Self {
+                match runner_type {
+                    $(RunnerType::$variant => Self::$variant($variant::read(fields).into()),)+
+                }
+            }
+
+            /// The JSON Schema of `runner_configuration`, by its type.
+            pub fn schema() -> Value {
+                schema::one_of([$(TypeSchema {
+                    name: $text,
+                    about: concat!($($doc),+),
+                    properties: Fields::describe($variant::read),
+                },)+])
+            }
+        }
+    };
+}
+
+runner_types! {
+    /// Any Kubernetes cluster, by its address.
+    Kubernetes(Kubernetes) = "kubernetes",
+    /// A Google Kubernetes Engine cluster.
+    Gke(Gke) = "kubernetes-gke",
+    /// An Amazon EKS cluster.
+    Eks(Eks) = "kubernetes-eks",
+    /// An Azure Kubernetes Service cluster.
+    Aks(Aks) = "kubernetes-aks",
+    /// AWS Fargate.
+    ServerlessEcs(Box<ServerlessEcs>) = "serverless-ecs",
+    /// A Kubernetes cluster that only an agent inside can reach.
+    KubernetesAgent(KubernetesAgent) = "kubernetes-agent",
+    /// Fargate tasks that an agent inside the account starts.
+    EcsAgent(Box<EcsAgent>) = "ecs-agent",
+    /// Containers that an agent starts on a Docker host.
+    DockerAgent(DockerAgent) = "docker-agent",
+    /// A process on Canyon's own machine.
+    Local(Local) = "local",
 }
 
 impl RunnerType {
-    /// Whether jobs are Kubernetes Jobs.
-    pub const fn is_kubernetes(self) -> bool {
-        match self {
-            Self::Kubernetes | Self::Gke | Self::Eks | Self::Aks | Self::KubernetesAgent => true,
-            Self::ServerlessEcs | Self::EcsAgent | Self::DockerAgent | Self::Local => false,
-        }
+    /// What its jobs are.
+    pub const fn job_place(self) -> JobPlace {
+        self.facts().place
+    }
+
+    /// Who launches its jobs.
+    pub const fn launched_by(self) -> LaunchedBy {
+        self.facts().launched_by
     }
 
     /// Whether an agent launches the jobs; otherwise Canyon does.
     pub const fn needs_agent(self) -> bool {
-        match self {
-            Self::KubernetesAgent | Self::EcsAgent | Self::DockerAgent => true,
-            Self::Kubernetes
-            | Self::Gke
-            | Self::Eks
-            | Self::Aks
-            | Self::ServerlessEcs
-            | Self::Local => false,
-        }
+        matches!(self.launched_by(), LaunchedBy::Agent)
     }
-}
 
-impl RunnerType {
     /// Whether an agent can launch the jobs, if a deployment requests it.
-    pub fn may_have_agent(self) -> bool {
-        self.needs_agent() || self == Self::Local
+    pub const fn may_have_agent(self) -> bool {
+        !matches!(self.launched_by(), LaunchedBy::Canyon)
     }
-}
-
-/// `runner_configuration`.
-#[derive(Clone, Debug, Serialize)]
-#[serde(tag = "type")]
-pub enum RunnerConfiguration {
-    /// Any Kubernetes cluster, by its address.
-    #[serde(rename = "kubernetes")]
-    Kubernetes(Kubernetes),
-    /// A Google Kubernetes Engine cluster.
-    #[serde(rename = "kubernetes-gke")]
-    Gke(Gke),
-    /// An Amazon EKS cluster.
-    #[serde(rename = "kubernetes-eks")]
-    Eks(Eks),
-    /// An Azure Kubernetes Service cluster.
-    #[serde(rename = "kubernetes-aks")]
-    Aks(Aks),
-    /// AWS Fargate.
-    #[serde(rename = "serverless-ecs")]
-    ServerlessEcs(Box<ServerlessEcs>),
-    /// A Kubernetes cluster that only an agent inside can reach.
-    #[serde(rename = "kubernetes-agent")]
-    KubernetesAgent(KubernetesAgent),
-    /// Fargate tasks that an agent inside the account starts.
-    #[serde(rename = "ecs-agent")]
-    EcsAgent(Box<EcsAgent>),
-    /// Containers that an agent starts on a Docker host.
-    #[serde(rename = "docker-agent")]
-    DockerAgent(DockerAgent),
-    /// A process on Canyon's own machine.
-    #[serde(rename = "local")]
-    Local(Local),
 }
 
 impl RunnerConfiguration {
-    /// The type.
-    pub fn runner_type(&self) -> RunnerType {
-        match self {
-            Self::Kubernetes(_) => RunnerType::Kubernetes,
-            Self::Gke(_) => RunnerType::Gke,
-            Self::Eks(_) => RunnerType::Eks,
-            Self::Aks(_) => RunnerType::Aks,
-            Self::ServerlessEcs(_) => RunnerType::ServerlessEcs,
-            Self::KubernetesAgent(_) => RunnerType::KubernetesAgent,
-            Self::EcsAgent(_) => RunnerType::EcsAgent,
-            Self::DockerAgent(_) => RunnerType::DockerAgent,
-            Self::Local(_) => RunnerType::Local,
+    /// The job, if the jobs are Kubernetes Jobs.
+    pub fn kubernetes_job(&self) -> Option<&KubernetesJob> {
+        match self.kind().job()? {
+            JobSettings::Cluster(job) => Some(job),
+            JobSettings::Ecs(_) | JobSettings::Docker(_) | JobSettings::Machine(_) => None,
         }
     }
 
-    /// The job of a Kubernetes type.
-    pub fn kubernetes_job(&self) -> Option<&KubernetesJob> {
-        match self {
-            Self::Kubernetes(runner) => Some(&runner.job),
-            Self::Gke(runner) => Some(&runner.job),
-            Self::Eks(runner) => Some(&runner.job),
-            Self::Aks(runner) => Some(&runner.job),
-            Self::KubernetesAgent(runner) => Some(&runner.job),
-            Self::ServerlessEcs(_) | Self::EcsAgent(_) | Self::DockerAgent(_) | Self::Local(_) => {
-                None
-            }
+    /// The job, if the jobs are tasks on ECS.
+    pub fn ecs_job(&self) -> Option<&EcsJob> {
+        match self.kind().job()? {
+            JobSettings::Ecs(job) => Some(job),
+            JobSettings::Cluster(_) | JobSettings::Docker(_) | JobSettings::Machine(_) => None,
         }
     }
 
     /// The agent settings, if agents launch its jobs.
     pub fn agent_settings(&self) -> Option<&AgentSettings> {
-        match self {
-            Self::KubernetesAgent(runner) => Some(&runner.settings),
-            Self::EcsAgent(runner) => Some(&runner.settings),
-            Self::DockerAgent(runner) => Some(&runner.settings),
-            Self::Local(runner) => {
-                Some(&runner.settings).filter(|settings| **settings != AgentSettings::default())
-            }
-            Self::Kubernetes(_)
-            | Self::Gke(_)
-            | Self::Eks(_)
-            | Self::Aks(_)
-            | Self::ServerlessEcs(_) => None,
-        }
+        self.kind().agent_settings()
     }
 
     /// The identity of its jobs at clouds.
     pub fn job_identity(&self) -> Option<&JobIdentity> {
-        match self {
-            Self::Kubernetes(_)
-            | Self::Gke(_)
-            | Self::Eks(_)
-            | Self::Aks(_)
-            | Self::KubernetesAgent(_) => {
-                self.kubernetes_job().and_then(|job| job.identity.as_ref())
-            }
-            Self::ServerlessEcs(runner) => runner.job.identity.as_ref(),
-            Self::EcsAgent(runner) => runner.job.identity.as_ref(),
-            Self::DockerAgent(runner) => runner.job.as_ref().and_then(|job| job.identity.as_ref()),
-            Self::Local(runner) => runner.job.as_ref().and_then(|job| job.identity.as_ref()),
-        }
+        self.kind().job().and_then(JobSettings::identity)
+    }
+
+    /// The variables that the definition sets in a job's container.
+    pub fn container_environment(&self) -> Option<&BTreeMap<String, String>> {
+        self.kind().job().and_then(JobSettings::container_environment)
     }
 
     /// The effective timeouts, with defaults.
     pub fn timeouts(&self) -> Timeouts {
-        let given = match self {
-            Self::Kubernetes(_)
-            | Self::Gke(_)
-            | Self::Eks(_)
-            | Self::Aks(_)
-            | Self::KubernetesAgent(_) => {
-                self.kubernetes_job().and_then(|job| job.timeouts.as_ref())
-            }
-            Self::ServerlessEcs(runner) => runner.job.timeouts.as_ref(),
-            Self::EcsAgent(runner) => runner.job.timeouts.as_ref(),
-            Self::DockerAgent(runner) => runner.job.as_ref().and_then(|job| job.timeouts.as_ref()),
-            Self::Local(runner) => runner.job.as_ref().and_then(|job| job.timeouts.as_ref()),
-        };
+        let given = self.kind().job().and_then(JobSettings::timeouts);
         given.map_or_else(|| Timeouts::from(&TimeoutSettings::default()), Timeouts::from)
+    }
+
+    pub(crate) fn check_steps(&self) -> &'static [CheckStep] {
+        self.kind().check_steps()
+    }
+
+    pub(super) fn grants(&self, trusted: &TrustSubject, storage: &StateStorage) -> Grants {
+        self.kind().grants(trusted, storage)
     }
 
     pub(crate) fn read(value: Value, path: &str, errors: &mut FieldErrors) -> Option<Self> {
         let runner_type: RunnerType = type_of(&value, path, errors)?;
         Fields::read(value, path, errors, |fields| {
             fields.take("type");
-            match runner_type {
-                RunnerType::Kubernetes => Self::Kubernetes(Kubernetes::read(fields)),
-                RunnerType::Gke => Self::Gke(Gke::read(fields)),
-                RunnerType::Eks => Self::Eks(Eks::read(fields)),
-                RunnerType::Aks => Self::Aks(Aks::read(fields)),
-                RunnerType::ServerlessEcs => {
-                    Self::ServerlessEcs(Box::new(ServerlessEcs::read(fields)))
-                }
-                RunnerType::KubernetesAgent => Self::KubernetesAgent(KubernetesAgent::read(fields)),
-                RunnerType::EcsAgent => Self::EcsAgent(Box::new(EcsAgent::read(fields))),
-                RunnerType::DockerAgent => Self::DockerAgent(DockerAgent::read(fields)),
-                RunnerType::Local => Self::Local(Local::read(fields)),
-            }
+            Self::read_as(runner_type, fields)
         })
     }
 }

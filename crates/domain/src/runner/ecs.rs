@@ -1,5 +1,9 @@
 //! `serverless-ecs`: a task on AWS Fargate.
 
+use super::check_step::CheckStep;
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
+use super::properties::properties;
+use super::trust::{self, Grants, TrustSubject};
 use super::{
     eks::{AwsAuth, check_partition},
     fargate_size,
@@ -12,86 +16,76 @@ use super::{
     timeouts::TimeoutSettings,
 };
 use crate::job_identity::JobIdentity;
+use crate::state_storage::StateStorage;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// `serverless-ecs`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ServerlessEcs {
-    /// How Canyon authenticates.
-    pub auth: AwsAuth,
-    /// What to run, and where.
-    pub job: EcsJob,
+/// ECS accepts 50 tags; Canyon adds its own.
+const MAX_TAGS: usize = 40;
+
+properties! {
+    /// `serverless-ecs`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct ServerlessEcs, check {
+        /// How Canyon authenticates.
+        pub auth: AwsAuth = required_object(AwsAuth::read),
+        /// What to run, and where.
+        pub job: EcsJob = required_object(EcsJob::read_by_canyon),
+    }
 }
 
-/// `job` of `serverless-ecs` and `ecs-agent`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct EcsJob {
-    /// Region to run in. Empty: the agent's own.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub region: String,
-    /// Name of the ECS cluster. Empty: the agent's own.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub cluster: String,
-    /// Subnets that a task may be attached to, 1 to 16. Empty: the agent's own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub subnets: Vec<String>,
-    /// Role with which ECS pulls the image and reads secrets.
-    pub execution_role_arn: String,
-    /// Security groups of the task, at most 5.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub security_groups: Option<Vec<String>>,
-    /// Whether the task gets a public address, which it needs without a NAT gateway.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub is_public_ip_enabled: Option<bool>,
-    /// Image to run instead of Canyon's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// Role of the module.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub task_role_arn: Option<String>,
-    /// Further environment variables.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment: Option<BTreeMap<String, String>>,
-    /// Environment variables read from Secrets Manager or Parameter Store, by ARN.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub secrets: Option<BTreeMap<String, String>>,
-    /// CPU units; 1024 are one vCPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<u32>,
-    /// Memory in MiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<u32>,
-    /// Disk in GiB, 21 to 200.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ephemeral_storage_gib: Option<u32>,
-    /// Distribution of tasks over Fargate and Fargate Spot.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub capacity_provider_strategy: Option<Vec<CapacityProviderShare>>,
-    /// Tags of the task.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tags: Option<BTreeMap<String, String>>,
-    /// Fargate platform version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub platform_version: Option<String>,
-    /// Processor.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub architecture: Option<Architecture>,
-    /// `CloudWatch` log group that the container writes to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_group: Option<String>,
-    /// The job's identity at clouds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub identity: Option<JobIdentity>,
-    /// Timeouts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeouts: Option<TimeoutSettings>,
-    /// Only with `ecs-agent`: what tasks run on. Default: Fargate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub launch_type: Option<LaunchType>,
-    /// Only with `ecs-agent`: acknowledges that tasks on EC2 may reach the credentials of their instance.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub acknowledge_shared_instance_credentials: Option<bool>,
+properties! {
+    /// `job` of `serverless-ecs` and `ecs-agent`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct EcsJob, check {
+        /// Region to run in. Empty: the agent's own.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        pub region: String = text_or_empty(&REGION),
+        /// Name of the ECS cluster. Empty: the agent's own.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        pub cluster: String = text_or_empty(&ECS_CLUSTER),
+        /// Subnets that a task may be attached to, 1 to 16. Empty: the agent's own.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub subnets: Vec<String> = texts_or_empty(&(1..=16), &SUBNET),
+        /// Role with which ECS pulls the image and reads secrets.
+        pub execution_role_arn: String = required_text(&ROLE_ARN),
+        /// Security groups of the task, at most 5.
+        pub security_groups: Option<Vec<String>> = texts(&(0..=5), &SECURITY_GROUP),
+        /// Whether the task gets a public address, which it needs without a NAT gateway.
+        pub is_public_ip_enabled: Option<bool> = flag(),
+        /// Image to run instead of Canyon's own.
+        pub image: Option<String> = text(&IMAGE),
+        /// Role of the module.
+        pub task_role_arn: Option<String> = text(&ROLE_ARN),
+        /// Further environment variables.
+        pub environment: Option<BTreeMap<String, String>> = text_map(200, &VARIABLE, &VALUE),
+        /// Environment variables read from Secrets Manager or Parameter Store, by ARN.
+        pub secrets: Option<BTreeMap<String, String>> = text_map(200, &VARIABLE, &SECRET_ARN),
+        /// CPU units; 1024 are one vCPU.
+        pub cpu: Option<u32> = number(256..=16_384),
+        /// Memory in MiB.
+        pub memory: Option<u32> = number(512..=122_880),
+        /// Disk in GiB, 21 to 200.
+        pub ephemeral_storage_gib: Option<u32> = number(21..=200),
+        /// Distribution of tasks over Fargate and Fargate Spot.
+        pub capacity_provider_strategy: Option<Vec<CapacityProviderShare>> = objects(&(1..=2), CapacityProviderShare::read),
+        /// Tags of the task.
+        pub tags: Option<BTreeMap<String, String>> = text_map(MAX_TAGS, &TAG_KEY, &TAG_VALUE),
+        /// Fargate platform version.
+        pub platform_version: Option<String> = text(&PLATFORM_VERSION),
+        /// Processor.
+        pub architecture: Option<Architecture> = one_of(),
+        /// `CloudWatch` log group that the container writes to.
+        pub log_group: Option<String> = text(&LOG_GROUP),
+        /// The job's identity at clouds.
+        pub identity: Option<JobIdentity> = object(JobIdentity::read),
+        /// Timeouts.
+        pub timeouts: Option<TimeoutSettings> = object(TimeoutSettings::read),
+        /// Only with `ecs-agent`: what tasks run on. Default: Fargate.
+        pub launch_type: Option<LaunchType> = one_of(),
+        /// Only with `ecs-agent`: acknowledges that tasks on EC2 may reach the credentials of their instance.
+        pub acknowledge_shared_instance_credentials: Option<bool> = flag(),
+    }
 }
 
 string_enum! {
@@ -116,94 +110,41 @@ string_enum! {
 
 string_enum! {
     /// Where Fargate takes capacity from.
+    #[derive(Default)]
     CapacityProvider {
         /// On demand.
+        #[default]
         Fargate = "FARGATE",
         /// Spare capacity: cheaper, and reclaimed with two minutes' notice.
         FargateSpot = "FARGATE_SPOT",
     }
 }
 
-/// One entry of `capacity_provider_strategy`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CapacityProviderShare {
-    /// The provider.
-    pub capacity_provider: CapacityProvider,
-    /// Share among the entries.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub weight: Option<u32>,
-    /// Number of tasks that start here before shares count.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base: Option<u32>,
-}
-
-impl CapacityProviderShare {
-    fn read(fields: &mut Fields) -> Option<Self> {
-        let capacity_provider = fields.required_one_of("capacity_provider");
-        let weight = fields.number("weight", 0..=1_000);
-        let base = fields.number("base", 0..=100_000);
-        Some(Self { capacity_provider: capacity_provider?, weight, base })
+properties! {
+    /// One entry of `capacity_provider_strategy`.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+    pub struct CapacityProviderShare {
+        /// The provider.
+        pub capacity_provider: CapacityProvider = required_one_of(),
+        /// Share among the entries.
+        pub weight: Option<u32> = number(0..=1_000),
+        /// Number of tasks that start here before shares count.
+        pub base: Option<u32> = number(0..=100_000),
     }
 }
 
 impl ServerlessEcs {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        let read = Self {
-            auth: fields.required_object("auth", AwsAuth::read),
-            job: fields.required_object("job", EcsJob::read),
-        };
-        check_partition(fields, "auth.role_arn", &read.auth.role_arn, &read.job.region);
-        read
+    fn check(&self, fields: &mut Fields) {
+        check_partition(fields, "auth.role_arn", &self.auth.role_arn, &self.job.region);
     }
 }
 
 impl EcsJob {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        let region = fields.required_text("region", &REGION);
-        let cluster = fields.required_text("cluster", &ECS_CLUSTER);
-        let subnets = fields.required_texts("subnets", &(1..=16), &SUBNET);
-        let job = Self { region, cluster, subnets, ..Self::read_rest(fields) };
-        job.check(fields);
-        job
-    }
-
-    /// Reads the job of `ecs-agent`: region, cluster and subnets are optional, since the agent knows its own.
-    pub(crate) fn read_by_agent(fields: &mut Fields) -> Self {
-        let region = fields.text("region", &REGION).unwrap_or_default();
-        let cluster = fields.text("cluster", &ECS_CLUSTER).unwrap_or_default();
-        let subnets = fields.texts("subnets", &(1..=16), &SUBNET).unwrap_or_default();
-        let mut job = Self { region, cluster, subnets, ..Self::read_rest(fields) };
-        job.launch_type = fields.one_of("launch_type");
-        job.acknowledge_shared_instance_credentials =
-            fields.flag("acknowledge_shared_instance_credentials");
-        job.check(fields);
-        job
-    }
-
-    fn read_rest(fields: &mut Fields) -> Self {
-        Self {
-            execution_role_arn: fields.required_text("execution_role_arn", &ROLE_ARN),
-            security_groups: fields.texts("security_groups", &(0..=5), &SECURITY_GROUP),
-            is_public_ip_enabled: fields.flag("is_public_ip_enabled"),
-            image: fields.text("image", &IMAGE),
-            task_role_arn: fields.text("task_role_arn", &ROLE_ARN),
-            environment: fields.text_map("environment", 200, &VARIABLE, &VALUE),
-            secrets: fields.text_map("secrets", 200, &VARIABLE, &SECRET_ARN),
-            cpu: fields.number("cpu", 256..=16_384),
-            memory: fields.number("memory", 512..=122_880),
-            ephemeral_storage_gib: fields.number("ephemeral_storage_gib", 21..=200),
-            capacity_provider_strategy: fields
-                .objects("capacity_provider_strategy", &(1..=2), CapacityProviderShare::read)
-                .map(|shares| shares.into_iter().flatten().collect()),
-            // ECS accepts 50 tags; Canyon adds its own.
-            tags: fields.text_map("tags", 40, &TAG_KEY, &TAG_VALUE),
-            platform_version: fields.text("platform_version", &PLATFORM_VERSION),
-            architecture: fields.one_of("architecture"),
-            log_group: fields.text("log_group", &LOG_GROUP),
-            identity: fields.object("identity", JobIdentity::read),
-            timeouts: fields.object("timeouts", TimeoutSettings::read),
-            ..Self::default()
-        }
+    /// Reads the job of `serverless-ecs`. An agent knows its own region, cluster and subnets; Canyon does not.
+    fn read_by_canyon(fields: &mut Fields) -> Self {
+        const OF_AGENTS: &[&str] = &["launch_type", "acknowledge_shared_instance_credentials"];
+        fields.adapt(OF_AGENTS, &["region", "cluster", "subnets"]);
+        Self::read(fields)
     }
 
     /// Whether tasks run on instances of the cluster.
@@ -264,6 +205,9 @@ impl EcsJob {
     fn check_shares(&self, fields: &mut Fields) {
         let Some(shares) = &self.capacity_provider_strategy else { return };
         let name = "capacity_provider_strategy";
+        if fields.is_faulty(name) {
+            return;
+        }
         if let [first, second] = shares.as_slice() {
             if first.capacity_provider == second.capacity_provider {
                 fields.fault(name, "names the same capacity provider twice");
@@ -275,5 +219,25 @@ impl EcsJob {
         if shares.len() > 1 && shares.iter().all(|share| share.weight.unwrap_or(0) == 0) {
             fields.fault(name, "must have an entry with a `weight` above 0");
         }
+    }
+}
+
+impl ServerlessEcs {
+    pub(super) const FACTS: Facts = Facts { place: JobPlace::Ecs, launched_by: LaunchedBy::Canyon };
+}
+
+impl Kind for ServerlessEcs {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Ecs(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        use CheckStep as S;
+        &[S::Assertion, S::Exchange, S::Cluster, S::Permissions, S::DryRun]
+    }
+
+    fn grants(&self, trusted: &TrustSubject, _: &StateStorage) -> Grants {
+        let audience = Some(trust::aws::audience(&self.auth).to_owned());
+        Grants { audience, documents: trust::aws::ecs_documents(trusted, self) }
     }
 }

@@ -1,52 +1,51 @@
 //! `kubernetes-eks`: an Amazon EKS cluster, and the AWS login that it shares with `serverless-ecs`.
 
+use super::check_step::{CLOUD_CLUSTER_STEPS, CheckStep};
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
+use super::properties::properties;
+use super::trust::{self, Grants, TrustSubject};
 use super::{
     fields::Fields,
     kubernetes::KubernetesJob,
     patterns::{EKS_CLUSTER, EKS_REGION, REGION, ROLE_ARN, SESSION_NAME, partition_of},
 };
+use crate::state_storage::StateStorage;
 use serde::Serialize;
 
-/// `kubernetes-eks`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Eks {
-    /// What to run.
-    pub job: KubernetesJob,
-    /// The cluster and the access to it.
-    pub cluster: EksCluster,
+properties! {
+    /// `kubernetes-eks`.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+    pub struct Eks {
+        /// What to run.
+        pub job: KubernetesJob = required_object(KubernetesJob::read),
+        /// The cluster and the access to it.
+        pub cluster: EksCluster = required_object(EksCluster::read),
+    }
 }
 
-/// `cluster` of `kubernetes-eks`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct EksCluster {
-    /// Name of the cluster.
-    pub name: String,
-    /// Region of the cluster.
-    pub region: String,
-    /// How Canyon authenticates.
-    pub auth: AwsAuth,
+properties! {
+    /// `cluster` of `kubernetes-eks`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct EksCluster, check {
+        /// Name of the cluster.
+        pub name: String = required_text(&EKS_CLUSTER),
+        /// Region of the cluster.
+        pub region: String = required_text(&EKS_REGION),
+        /// How Canyon authenticates.
+        pub auth: AwsAuth = required_object(AwsAuth::read),
+    }
 }
 
-/// Canyon exchanges its OIDC token for credentials of a role: no secret is stored.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct AwsAuth {
-    /// Role to assume.
-    pub role_arn: String,
-    /// Name of the session; `{org_id}-{runner_id}` unless set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_name: Option<String>,
-    /// Region of the STS endpoint; the region of the runner unless set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sts_region: Option<String>,
-}
-
-impl AwsAuth {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        Self {
-            role_arn: fields.required_text("role_arn", &ROLE_ARN),
-            session_name: fields.text("session_name", &SESSION_NAME),
-            sts_region: fields.text("sts_region", &REGION),
-        }
+properties! {
+    /// Canyon exchanges its OIDC token for credentials of a role: no secret is stored.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct AwsAuth {
+        /// Role to assume.
+        pub role_arn: String = required_text(&ROLE_ARN),
+        /// Name of the session; `{org_id}-{runner_id}` unless set.
+        pub session_name: Option<String> = text(&SESSION_NAME),
+        /// Region of the STS endpoint; the region of the runner unless set.
+        pub sts_region: Option<String> = text(&REGION),
     }
 }
 
@@ -65,19 +64,28 @@ pub(crate) fn check_partition(fields: &mut Fields, name: &str, arn: &str, region
     }
 }
 
+impl EksCluster {
+    fn check(&self, fields: &mut Fields) {
+        check_partition(fields, "auth.role_arn", &self.auth.role_arn, &self.region);
+    }
+}
+
 impl Eks {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        Self {
-            job: fields.required_object("job", KubernetesJob::read),
-            cluster: fields.required_object("cluster", |cluster| {
-                let read = EksCluster {
-                    name: cluster.required_text("name", &EKS_CLUSTER),
-                    region: cluster.required_text("region", &EKS_REGION),
-                    auth: cluster.required_object("auth", AwsAuth::read),
-                };
-                check_partition(cluster, "auth.role_arn", &read.auth.role_arn, &read.region);
-                read
-            }),
-        }
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Cluster, launched_by: LaunchedBy::Canyon };
+}
+
+impl Kind for Eks {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        CLOUD_CLUSTER_STEPS
+    }
+
+    fn grants(&self, trusted: &TrustSubject, storage: &StateStorage) -> Grants {
+        let audience = Some(trust::aws::audience(&self.cluster.auth).to_owned());
+        Grants { audience, documents: trust::aws::eks_documents(trusted, self, storage) }
     }
 }

@@ -3,41 +3,15 @@
 //! serde stops at the first fault, and loses the path inside an enum that is tagged by `type`. Here a faulty
 //! field yields a placeholder and the reading continues; the caller discards the result if a fault was noted.
 
-use super::published;
-use super::string_enum::{UnknownValue, listed};
+use super::schema::{self, Properties};
+use super::shape::Shape;
+use super::string_enum::{OneOf, listed};
 use crate::field_error::{FieldErrors, join, shown};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, ops::RangeInclusive, str::FromStr};
+use std::{collections::BTreeMap, fmt::Display, ops::RangeInclusive, str::FromStr};
 
-/// The accepted values of a text field.
-#[derive(Clone, Debug)]
-pub(crate) struct Shape {
-    /// Completes the sentence "must be ...".
-    pub(crate) rule: &'static str,
-    /// Maximum number of characters.
-    pub(crate) max: usize,
-    /// Whether a text is accepted, apart from its length.
-    pub(crate) fits: fn(&str) -> bool,
-    /// Whether the published API accepts a text that `fits` refuses.
-    pub(crate) published: fn(&str) -> bool,
-}
-
-impl Shape {
-    /// Whether `text` is accepted.
-    pub(crate) fn holds(&self, text: &str) -> bool {
-        text.chars().count() <= self.max && (self.fits)(text)
-    }
-
-    /// The same for a field that the published API does not have.
-    pub(crate) const fn strict(&self) -> Self {
-        Self { rule: self.rule, max: self.max, fits: self.fits, published: published::nothing }
-    }
-}
-
-/// Maximum length, in bytes, of a text whose length the published API does not limit. A definition is one
-/// item of the table.
-const MAX_PUBLISHED_LENGTH: usize = 65_536;
+type Names = &'static [&'static str];
 
 /// An object being read. Fields that were not read by the end are faults.
 pub(crate) struct Fields<'e> {
@@ -45,6 +19,30 @@ pub(crate) struct Fields<'e> {
     given: Map<String, Value>,
     known: Vec<&'static str>,
     errors: &'e mut FieldErrors,
+    /// The documentation of the field that is read next.
+    about: &'static str,
+    /// The fields, if their reader is being described.
+    described: Option<Properties>,
+    /// Fields that the reader of this object shares with others, and that this object does not have.
+    hidden: Names,
+    /// Fields that this object requires, and that others with its reader do not.
+    demanded: Names,
+}
+
+impl<'e> Fields<'e> {
+    fn new(given: Map<String, Value>, path: &str, errors: &'e mut FieldErrors) -> Self {
+        let (path, known, described) = (path.to_owned(), Vec::new(), None);
+        Self { path, given, known, errors, about: "", described, hidden: &[], demanded: &[] }
+    }
+
+    /// An object without fields that records what a reader asks for.
+    pub(super) fn describing(errors: &'e mut FieldErrors) -> Self {
+        Self { described: Some(Properties::default()), ..Self::new(Map::new(), "", errors) }
+    }
+
+    pub(super) fn into_properties(self) -> Properties {
+        self.described.unwrap_or_default()
+    }
 }
 
 impl Fields<'_> {
@@ -59,7 +57,7 @@ impl Fields<'_> {
             errors.add(path, format!("must be an object, not {}", kind(&value)));
             return None;
         };
-        let mut fields = Fields { path: path.to_owned(), given, known: vec![], errors };
+        let mut fields = Fields::new(given, path, errors);
         let result = read(&mut fields);
         fields.refuse_unknown();
         Some(result)
@@ -94,15 +92,54 @@ impl Fields<'_> {
 
     /// The raw field. `null`, the value of an empty YAML field, means absent.
     pub(crate) fn take(&mut self, name: &'static str) -> Option<Value> {
+        if self.hidden.contains(&name) {
+            return None;
+        }
+        if self.demanded.contains(&name) {
+            self.note_required(name, self.has(name));
+        }
         self.known.push(name);
         self.given.remove(name).filter(|value| !value.is_null())
     }
 
+    /// Documents the field that is read next.
+    pub(crate) fn about(&mut self, text: &'static str) -> &mut Self {
+        self.about = text;
+        self
+    }
+
+    /// Records the field `name`, if the reader is being described.
+    fn note(&mut self, name: &'static str, schema: impl FnOnce() -> Value) {
+        let about = std::mem::take(&mut self.about);
+        if let Some(properties) = &mut self.described
+            && !self.hidden.contains(&name)
+        {
+            properties.add(name, schema(), about);
+        }
+    }
+
     fn required<T: Default>(&mut self, name: &'static str, found: Option<T>, given: bool) -> T {
+        self.note_required(name, given);
+        found.unwrap_or_default()
+    }
+
+    fn note_required(&mut self, name: &'static str, given: bool) {
+        if let Some(properties) = &mut self.described {
+            properties.require(name);
+        }
         if !given {
             self.fault(name, "is required");
         }
-        found.unwrap_or_default()
+    }
+
+    /// Adapts a reader that several objects share: this one has no `hidden` fields, and requires the `demanded` ones.
+    pub(crate) fn adapt(&mut self, hidden: Names, demanded: Names) {
+        (self.hidden, self.demanded) = (hidden, demanded);
+    }
+
+    /// Whether a fault inside the field `name` was noted.
+    pub(crate) fn is_faulty(&self, name: &str) -> bool {
+        self.errors.iter().any(|error| error.path.starts_with(&join(&self.path, name)))
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -110,8 +147,13 @@ impl Fields<'_> {
     }
 
     pub(crate) fn text(&mut self, name: &'static str, shape: &Shape) -> Option<String> {
+        self.note(name, || schema::text(shape));
         let value = self.take(name)?;
         self.shaped(name, value, shape)
+    }
+
+    pub(crate) fn text_or_empty(&mut self, name: &'static str, shape: &Shape) -> String {
+        self.text(name, shape).unwrap_or_default()
     }
 
     pub(crate) fn required_text(&mut self, name: &'static str, shape: &Shape) -> String {
@@ -121,7 +163,9 @@ impl Fields<'_> {
     }
 
     pub(crate) fn secret(&mut self, name: &'static str, shape: &Shape) -> Option<SecretString> {
-        self.text(name, shape).map(SecretString::from)
+        self.note(name, || schema::secret(shape));
+        let value = self.take(name)?;
+        self.shaped(name, value, shape).map(SecretString::from)
     }
 
     fn shaped(&mut self, name: &str, value: Value, shape: &Shape) -> Option<String> {
@@ -136,7 +180,7 @@ impl Fields<'_> {
                 } else {
                     format!("must be {}", shape.rule)
                 };
-                if text.len() <= MAX_PUBLISHED_LENGTH && (shape.published)(&text) {
+                if shape.accepts_as_published(&text) {
                     self.warn(name, reason);
                     return Some(text);
                 }
@@ -150,7 +194,17 @@ impl Fields<'_> {
         }
     }
 
+    pub(crate) fn parsed<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+        shape: &Shape,
+    ) -> Option<T> {
+        let text = self.text(name, shape)?;
+        text.parse().map_err(|error: T::Err| self.fault(name, error.to_string())).ok()
+    }
+
     pub(crate) fn flag(&mut self, name: &'static str) -> Option<bool> {
+        self.note(name, schema::flag);
         let value = self.take(name)?;
         if value.as_bool().is_none() {
             self.wrong(name, "true or false", &value);
@@ -159,6 +213,7 @@ impl Fields<'_> {
     }
 
     pub(crate) fn number(&mut self, name: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
+        self.note(name, || schema::number(&range));
         let value = self.take(name)?;
         let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
         let fits = number.filter(|number| range.contains(number));
@@ -169,10 +224,8 @@ impl Fields<'_> {
         fits
     }
 
-    pub(crate) fn one_of<T: FromStr<Err = UnknownValue>>(
-        &mut self,
-        name: &'static str,
-    ) -> Option<T> {
+    pub(crate) fn one_of<T: OneOf>(&mut self, name: &'static str) -> Option<T> {
+        self.note(name, || schema::one_text_of(T::TEXTS));
         match self.take(name)? {
             Value::String(text) => match text.parse() {
                 Ok(value) => Some(value),
@@ -188,14 +241,10 @@ impl Fields<'_> {
         }
     }
 
-    pub(crate) fn required_one_of<T: FromStr<Err = UnknownValue>>(
-        &mut self,
-        name: &'static str,
-    ) -> Option<T> {
-        if !self.has(name) {
-            self.fault(name, "is required");
-        }
-        self.one_of(name)
+    pub(crate) fn required_one_of<T: OneOf + Default>(&mut self, name: &'static str) -> T {
+        let given = self.has(name);
+        let found = self.one_of(name);
+        self.required(name, found, given)
     }
 
     fn list(
@@ -229,19 +278,18 @@ impl Fields<'_> {
         count: &RangeInclusive<usize>,
         shape: &Shape,
     ) -> Option<Vec<String>> {
+        self.note(name, || schema::list(count, &schema::text(shape)));
         let items = self.list(name, count)?;
         Some(items.into_iter().filter_map(|(at, item)| self.shaped(&at, item, shape)).collect())
     }
 
-    pub(crate) fn required_texts(
+    pub(crate) fn texts_or_empty(
         &mut self,
         name: &'static str,
         count: &RangeInclusive<usize>,
         shape: &Shape,
     ) -> Vec<String> {
-        let given = self.has(name);
-        let found = self.texts(name, count, shape);
-        self.required(name, found, given)
+        self.texts(name, count, shape).unwrap_or_default()
     }
 
     pub(crate) fn objects<T>(
@@ -250,6 +298,7 @@ impl Fields<'_> {
         count: &RangeInclusive<usize>,
         read: impl Fn(&mut Fields) -> T,
     ) -> Option<Vec<T>> {
+        self.note(name, || schema::list(count, &Fields::describe(&read)));
         let items = self.list(name, count)?;
         let path = self.path.clone();
         let read =
@@ -264,7 +313,8 @@ impl Fields<'_> {
         key: &Shape,
         shape: &Shape,
     ) -> Option<BTreeMap<String, String>> {
-        let map = self.free_object(name)?;
+        self.note(name, || schema::text_map(most, shape));
+        let map = self.any_object(name)?;
         if map.len() > most {
             self.fault(name, format!("must have at most {most} entries"));
             return None;
@@ -274,7 +324,7 @@ impl Fields<'_> {
             let at = join(name, &shown(&entry));
             if entry.chars().count() > key.max || !(key.fits)(&entry) {
                 let reason = format!("has a name that cannot be used: it must be {}", key.rule);
-                if entry.len() <= MAX_PUBLISHED_LENGTH && (key.published)(&entry) {
+                if key.accepts_as_published(&entry) {
                     self.warn(&at, reason);
                 } else {
                     self.fault(&at, reason);
@@ -289,6 +339,11 @@ impl Fields<'_> {
 
     /// An object with any content.
     pub(crate) fn free_object(&mut self, name: &'static str) -> Option<Map<String, Value>> {
+        self.note(name, schema::free_object);
+        self.any_object(name)
+    }
+
+    fn any_object(&mut self, name: &'static str) -> Option<Map<String, Value>> {
         match self.take(name)? {
             Value::Object(map) => Some(map),
             other => {
@@ -303,8 +358,21 @@ impl Fields<'_> {
         name: &'static str,
         read: impl FnOnce(&mut Fields) -> T,
     ) -> Option<T> {
+        if self.described.is_some() {
+            self.note(name, || Fields::describe(read));
+            return None;
+        }
         let value = self.take(name)?;
         Fields::read(value, &join(&self.path, name), self.errors, read)
+    }
+
+    /// As [`Self::object`]; `read` returns `None` with at least one fault noted.
+    pub(crate) fn object_or_fault<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut Fields) -> Option<T>,
+    ) -> Option<T> {
+        self.object(name, read).flatten()
     }
 
     pub(crate) fn required_object<T: Default>(
@@ -327,15 +395,5 @@ fn kind(value: &Value) -> &'static str {
         Value::String(_) => "text",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
-    }
-}
-
-/// Whether objects and lists in `value` nest deeper than `limit`.
-pub(crate) fn nests_deeper_than(limit: usize, value: &Value) -> bool {
-    let deeper = |inner| limit == 0 || nests_deeper_than(limit - 1, inner);
-    match value {
-        Value::Array(items) => limit == 0 || items.iter().any(deeper),
-        Value::Object(map) => limit == 0 || map.values().any(deeper),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }

@@ -9,11 +9,12 @@ use crate::ids::{
 };
 use crate::mode::Mode;
 use crate::runner::eks::other_partition;
-use crate::runner::fields::{Fields, Shape};
+use crate::runner::fields::Fields;
 use crate::runner::patterns::{
     GCP_AUDIENCE, GCP_PROJECT, GCP_SERVICE_ACCOUNT, NAME, REGION, ROLE_ARN, UUID,
 };
-use crate::runner::published;
+use crate::runner::properties::properties;
+use crate::runner::shape::Shape;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -36,77 +37,77 @@ const TOKEN_NAME: Shape = Shape {
                 .chars()
                 .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c))
     },
-    published: published::nothing,
+    published: None,
+    format: None,
 };
 
-/// `job.identity`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobIdentity {
-    /// At AWS.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub aws: Option<AwsIdentity>,
-    /// At Google Cloud.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gcp: Option<GcpIdentity>,
-    /// At Azure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub azure: Option<AzureIdentity>,
-    /// Tokens for other services that trust Canyon's issuer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<Vec<NamedToken>>,
+properties! {
+    /// `job.identity`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct JobIdentity, check {
+        /// At AWS.
+        pub aws: Option<AwsIdentity> = object(AwsIdentity::read),
+        /// At Google Cloud.
+        pub gcp: Option<GcpIdentity> = object(GcpIdentity::read),
+        /// At Azure.
+        pub azure: Option<AzureIdentity> = object(AzureIdentity::read),
+        /// Tokens for other services that trust Canyon's issuer.
+        pub tokens: Option<Vec<NamedToken>> = objects(&(0..=MAX_TOKENS), NamedToken::read),
+    }
 }
 
-/// `job.identity.aws`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AwsIdentity {
-    /// Role of the job.
-    pub role_arn: String,
-    /// Role until the apply begins. Default: `role_arn`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan_role_arn: Option<String>,
-    /// Region, as `AWS_REGION`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub region: Option<String>,
+properties! {
+    /// `job.identity.aws`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct AwsIdentity, check {
+        /// Role of the job.
+        pub role_arn: String = required_text(&ROLE_ARN),
+        /// Role until the apply begins. Default: `role_arn`.
+        pub plan_role_arn: Option<String> = text(&ROLE_ARN),
+        /// Region, as `AWS_REGION`.
+        pub region: Option<String> = text(&REGION),
+    }
 }
 
-/// `job.identity.gcp`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GcpIdentity {
-    /// The workload identity provider that trusts Canyon's issuer.
-    pub audience: String,
-    /// Service account to act as. Without it, the job acts as the federated identity itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service_account: Option<String>,
-    /// Service account until the apply begins. Default: `service_account`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan_service_account: Option<String>,
-    /// Project, as `GOOGLE_PROJECT`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub project_id: Option<String>,
+properties! {
+    /// `job.identity.gcp`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct GcpIdentity {
+        /// The workload identity provider that trusts Canyon's issuer.
+        pub audience: String = required_text(&GCP_AUDIENCE.strict()),
+        /// Service account to act as. Without it, the job acts as the federated identity itself.
+        pub service_account: Option<String> = text(&GCP_SERVICE_ACCOUNT.strict()),
+        /// Service account until the apply begins. Default: `service_account`.
+        pub plan_service_account: Option<String> = text(&GCP_SERVICE_ACCOUNT.strict()),
+        /// Project, as `GOOGLE_PROJECT`.
+        pub project_id: Option<String> = text(&GCP_PROJECT.strict()),
+    }
 }
 
-/// `job.identity.azure`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AzureIdentity {
-    /// Entra tenant.
-    pub tenant_id: String,
-    /// Application, or managed identity, that trusts Canyon's issuer.
-    pub client_id: String,
-    /// Application until the apply begins. Default: `client_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan_client_id: Option<String>,
-    /// Subscription, as `ARM_SUBSCRIPTION_ID`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subscription_id: Option<String>,
+properties! {
+    /// `job.identity.azure`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct AzureIdentity {
+        /// Entra tenant.
+        pub tenant_id: String = required_text(&UUID),
+        /// Application, or managed identity, that trusts Canyon's issuer.
+        pub client_id: String = required_text(&UUID),
+        /// Application until the apply begins. Default: `client_id`.
+        pub plan_client_id: Option<String> = text(&UUID),
+        /// Subscription, as `ARM_SUBSCRIPTION_ID`.
+        pub subscription_id: Option<String> = text(&UUID),
+    }
 }
 
-/// An entry of `job.identity.tokens`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NamedToken {
-    /// Names its file, and the variable with the file's path.
-    pub name: String,
-    /// Its audience.
-    pub audience: String,
+properties! {
+    /// An entry of `job.identity.tokens`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct NamedToken {
+        /// Names its file, and the variable with the file's path.
+        pub name: String = required_text(&TOKEN_NAME),
+        /// Its audience.
+        pub audience: String = required_text(&NAME),
+    }
 }
 
 impl NamedToken {
@@ -146,6 +147,16 @@ impl TokenPhase {
 }
 
 impl AwsIdentity {
+    fn check(&self, fields: &mut Fields) {
+        let region = self.region.as_deref().unwrap_or_default();
+        let plan = self.plan_role_arn.as_deref().unwrap_or_default();
+        for (name, role) in [("role_arn", self.role_arn.as_str()), ("plan_role_arn", plan)] {
+            if let Some(reason) = other_partition(role, region) {
+                fields.fault(name, reason);
+            }
+        }
+    }
+
     /// The role in `phase`.
     pub fn role(&self, phase: TokenPhase) -> &str {
         pick(phase, self.plan_role_arn.as_deref(), &self.role_arn)
@@ -187,50 +198,14 @@ impl JobIdentity {
         named.chain(gcp).chain(aws).chain(azure).collect()
     }
 
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        let identity = Self {
-            aws: fields.object("aws", |aws| {
-                let read = AwsIdentity {
-                    role_arn: aws.required_text("role_arn", &ROLE_ARN),
-                    plan_role_arn: aws.text("plan_role_arn", &ROLE_ARN),
-                    region: aws.text("region", &REGION),
-                };
-                let region = read.region.as_deref().unwrap_or_default();
-                let plan = read.plan_role_arn.as_deref().unwrap_or_default();
-                for (name, role) in [("role_arn", read.role_arn.as_str()), ("plan_role_arn", plan)]
-                {
-                    if let Some(reason) = other_partition(role, region) {
-                        aws.fault(name, reason);
-                    }
-                }
-                read
-            }),
-            gcp: fields.object("gcp", |gcp| GcpIdentity {
-                audience: gcp.required_text("audience", &GCP_AUDIENCE.strict()),
-                service_account: gcp.text("service_account", &GCP_SERVICE_ACCOUNT.strict()),
-                plan_service_account: gcp
-                    .text("plan_service_account", &GCP_SERVICE_ACCOUNT.strict()),
-                project_id: gcp.text("project_id", &GCP_PROJECT.strict()),
-            }),
-            azure: fields.object("azure", |azure| AzureIdentity {
-                tenant_id: azure.required_text("tenant_id", &UUID),
-                client_id: azure.required_text("client_id", &UUID),
-                plan_client_id: azure.text("plan_client_id", &UUID),
-                subscription_id: azure.text("subscription_id", &UUID),
-            }),
-            tokens: fields.objects("tokens", &(0..=MAX_TOKENS), |token| NamedToken {
-                name: token.required_text("name", &TOKEN_NAME),
-                audience: token.required_text("audience", &NAME),
-            }),
-        };
+    fn check(&self, fields: &mut Fields) {
         let mut variables = BTreeSet::new();
-        for (index, token) in identity.tokens.iter().flatten().enumerate() {
+        for (index, token) in self.tokens.iter().flatten().enumerate() {
             if !variables.insert(token.variable()) {
                 let reason = format!("is used by another token: both set `{}`", token.variable());
                 fields.fault(&format!("tokens[{index}].name"), reason);
             }
         }
-        identity
     }
 }
 

@@ -1,8 +1,10 @@
 //! `local`: a process on Canyon's own machine, or on an agent's.
 
+use super::check_step::CheckStep;
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
+use super::properties::properties;
 use super::{
     agents::AgentSettings,
-    fields::Fields,
     patterns::{VALUE, VARIABLE},
     string_enum::string_enum,
     timeouts::TimeoutSettings,
@@ -11,32 +13,30 @@ use crate::job_identity::JobIdentity;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// `local`; only the type is required.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Local {
-    /// Which agents launch; Canyon itself, unless a field here is set.
-    #[serde(flatten)]
-    pub settings: AgentSettings,
-    /// What to run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub job: Option<LocalJob>,
+properties! {
+    /// `local`; only the type is required.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct Local {
+        /// What to run.
+        pub job: Option<LocalJob> = object(LocalJob::read),
+        /// Which agents launch; Canyon itself, unless a field here is set.
+        pub settings: AgentSettings = flatten,
+    }
 }
 
-/// `job` of `local`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct LocalJob {
-    /// The program that runs the module; by default OpenTofu if it is installed, else Terraform.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub executable: Option<Executable>,
-    /// Further environment variables.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment: Option<BTreeMap<String, String>>,
-    /// The job's identity at clouds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub identity: Option<JobIdentity>,
-    /// Timeouts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeouts: Option<TimeoutSettings>,
+properties! {
+    /// `job` of `local`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct LocalJob {
+        /// The program that runs the module; by default OpenTofu if it is installed, else Terraform.
+        pub executable: Option<Executable> = one_of(),
+        /// Further environment variables.
+        pub environment: Option<BTreeMap<String, String>> = text_map(200, &VARIABLE, &VALUE),
+        /// The job's identity at clouds.
+        pub identity: Option<JobIdentity> = object(JobIdentity::read),
+        /// Timeouts.
+        pub timeouts: Option<TimeoutSettings> = object(TimeoutSettings::read),
+    }
 }
 
 string_enum! {
@@ -50,15 +50,20 @@ string_enum! {
 }
 
 impl Local {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        Self {
-            settings: AgentSettings::read(fields),
-            job: fields.object("job", |job| LocalJob {
-                executable: job.one_of("executable"),
-                environment: job.text_map("environment", 200, &VARIABLE, &VALUE),
-                identity: job.object("identity", JobIdentity::read),
-                timeouts: job.object("timeouts", TimeoutSettings::read),
-            }),
-        }
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Machine, launched_by: LaunchedBy::CanyonOrAgent };
+}
+
+impl Kind for Local {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        self.job.as_ref().map(JobSettings::Machine)
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        &[]
+    }
+
+    fn agent_settings(&self) -> Option<&AgentSettings> {
+        Some(&self.settings).filter(|settings| **settings != AgentSettings::default())
     }
 }

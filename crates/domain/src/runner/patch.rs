@@ -3,8 +3,9 @@
 use super::{
     CONFIGURATION, MAX_DEPTH, RunnerConfiguration, RunnerDefinition, STORAGE,
     configuration::{RunnerType, type_of},
-    fields::{Fields, nests_deeper_than},
+    fields::Fields,
     patterns::DESCRIPTION,
+    size::nests_deeper_than,
 };
 use crate::field_error::FieldErrors;
 use serde_json::{Map, Value};

@@ -5,22 +5,23 @@
 //! elsewhere (`..` in a path). What the published API accepts beyond them follows `or`: it is stored with a
 //! warning, and no job starts with it.
 
-use super::fields::Shape;
+use super::shape::Shape;
 use super::{certificate, published};
 use crate::dns_label::is_dns_label;
 use crate::ids::AgentId;
 
 macro_rules! shapes {
-    ($($name:ident: $max:literal, $rule:literal, $fits:expr $(, or $published:path)?;)+) => {
+    ($($name:ident: $max:literal, $rule:literal, $fits:expr $(, or $published:path)? $(, format $format:literal)?;)+) => {
         $(pub(crate) const $name: Shape = Shape {
             rule: $rule,
             max: $max,
             fits: $fits,
             published: shapes!(@ $($published)?),
+            format: shapes!(@ $($format)?),
         };)+
     };
-    (@) => { published::nothing };
-    (@ $published:path) => { $published };
+    (@) => { None };
+    (@ $given:expr) => { Some($given) };
 }
 
 shapes! {
@@ -32,7 +33,7 @@ shapes! {
     TOKEN: 16_384, "a token: letters, digits and punctuation, without spaces", is_token, or published::anything;
     HTTPS_URL: 2048, "an https:// URL without user name, query or fragment", is_https_url, or published::server;
     PROXY_URL: 2048, "an http://, https:// or socks5:// URL without user name or password", is_proxy_url, or published::proxy;
-    UUID: 36, "a UUID", is_uuid;
+    UUID: 36, "a UUID", is_uuid, format "uuid";
     IMAGE: 255, "a container image, such as registry.example.com/team/image:tag", is_image, or published::image;
     VARIABLE: 255, "the name of a variable: letters, digits and `_`, not starting with a digit or with `CANYON_`", is_variable, or published::variable;
     PUBLIC_KEY: 200, "an ed25519 public key in PEM form (`openssl pkey -pubout`)", is_ed25519_key, or published::public_key;

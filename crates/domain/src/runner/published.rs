@@ -6,11 +6,6 @@
 use super::patterns::{is_image, is_session_char, only};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// For a field that the published API does not have.
-pub(crate) fn nothing(_: &str) -> bool {
-    false
-}
-
 /// For a field that the published API only requires to be text.
 pub(super) fn anything(_: &str) -> bool {
     true

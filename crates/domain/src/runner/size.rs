@@ -1,4 +1,4 @@
-//! How large a definition may be.
+//! How large and how deep a definition may be.
 //!
 //! A change replaces parts of a definition, so several changes make it larger than any one request.
 
@@ -48,4 +48,14 @@ fn bulk(value: &Value, least: usize) -> (String, &Value) {
     let Some((name, part)) = inner else { return (String::new(), value) };
     let (path, part) = bulk(part, least);
     (join(&name, &path), part)
+}
+
+/// Whether objects and lists in `value` nest deeper than `limit`.
+pub(crate) fn nests_deeper_than(limit: usize, value: &Value) -> bool {
+    let deeper = |inner| limit == 0 || nests_deeper_than(limit - 1, inner);
+    match value {
+        Value::Array(items) => limit == 0 || items.iter().any(deeper),
+        Value::Object(map) => limit == 0 || map.values().any(deeper),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }

@@ -5,122 +5,129 @@ use crate::{
     runner::{
         configuration::{RunnerType, type_of},
         fields::Fields,
+        kind::JobPlace,
         patterns::{
             BUCKET, DIRECTORY, DNS_LABEL, PATH_PREFIX, RESOURCE_GROUP, STORAGE_ACCOUNT,
             STORAGE_CONTAINER,
         },
+        schema::{self, TypeSchema},
         string_enum::{listed, string_enum},
     },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-string_enum! {
-    /// The types of state storage.
-    StorageType {
-        /// Secrets in the cluster that the job runs in.
-        Kubernetes = "kubernetes",
-        /// An Amazon S3 bucket.
-        S3 = "s3",
-        /// A Google Cloud Storage bucket.
-        Gcs = "gcs",
-        /// An Azure storage container.
-        Azurerm = "azurerm",
-        /// A directory on the machine that the job runs on.
-        Local = "local",
+/// Whether a property is left out where a storage is written.
+trait Absent {
+    fn is_absent(&self) -> bool;
+}
+
+impl Absent for String {
+    fn is_absent(&self) -> bool {
+        false
     }
 }
 
-/// `state_storage_configuration`. It never contains credentials: jobs take them from their own identity or
-/// from environment variables.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type")]
-pub enum StateStorage {
+impl<T> Absent for Option<T> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+/// Declares the types of state storage: the value of `type`, and the properties as in `properties!`.
+macro_rules! storage_types {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $text:literal {
+        $($(#[doc = $about:literal])+ $field:ident: $type:ty = $method:ident($shape:expr),)+
+    })+) => {
+        string_enum! {
+            /// The types of state storage.
+            StorageType {
+                $($(#[doc = $doc])+ $variant = $text,)+
+            }
+        }
+
+        /// `state_storage_configuration`. It never contains credentials: jobs take them from their own identity or
+        /// from environment variables.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(tag = "type")]
+        pub enum StateStorage {
+            $($(#[doc = $doc])+ #[serde(rename = $text)] $variant {
+                $($(#[doc = $about])+ #[serde(skip_serializing_if = "Absent::is_absent")] $field: $type,)+
+            },)+
+        }
+
+        impl StateStorage {
+            /// The type.
+            pub fn storage_type(&self) -> StorageType {
+                match self {
+                    $(Self::$variant { .. } => StorageType::$variant,)+
+                }
+            }
+
+            fn read_as(storage_type: StorageType, fields: &mut Fields) -> Self {
+                match storage_type {
+                    $(StorageType::$variant => Self::$variant {
+                        $($field: fields.about(concat!($($about),+)).$method(stringify!($field), $shape),)+
+                    },)+
+                }
+            }
+
+            /// The JSON Schema of `state_storage_configuration`, by its type.
+            pub fn schema() -> Value {
+                schema::one_of([$(TypeSchema {
+                    name: $text,
+                    about: concat!($($doc),+),
+                    properties: Fields::describe(|fields| Self::read_as(StorageType::$variant, fields)),
+                },)+])
+            }
+        }
+    };
+}
+
+storage_types! {
     /// Secrets in the cluster that the job runs in.
-    #[serde(rename = "kubernetes")]
-    Kubernetes {
+    Kubernetes = "kubernetes" {
         /// Namespace of the secrets.
-        namespace: String,
-    },
+        namespace: String = required_text(&DNS_LABEL),
+    }
     /// An Amazon S3 bucket.
-    #[serde(rename = "s3")]
-    S3 {
+    S3 = "s3" {
         /// Name of the bucket.
-        bucket: String,
+        bucket: String = required_text(&BUCKET),
         /// Path prefix of the state objects.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        path_prefix: Option<String>,
-    },
+        path_prefix: Option<String> = text(&PATH_PREFIX),
+    }
     /// A Google Cloud Storage bucket.
-    #[serde(rename = "gcs")]
-    Gcs {
+    Gcs = "gcs" {
         /// Name of the bucket.
-        bucket: String,
+        bucket: String = required_text(&BUCKET),
         /// Path prefix of the state objects.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        path_prefix: Option<String>,
-    },
+        path_prefix: Option<String> = text(&PATH_PREFIX),
+    }
     /// An Azure storage container.
-    #[serde(rename = "azurerm")]
-    Azurerm {
+    Azurerm = "azurerm" {
         /// Resource group of the storage account.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        resource_group_name: Option<String>,
+        resource_group_name: Option<String> = text(&RESOURCE_GROUP),
         /// Name of the storage account.
-        storage_account_name: String,
+        storage_account_name: String = required_text(&STORAGE_ACCOUNT),
         /// Name of the container.
-        container_name: String,
+        container_name: String = required_text(&STORAGE_CONTAINER),
         /// Path prefix of the state blobs.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        path_prefix: Option<String>,
-    },
+        path_prefix: Option<String> = text(&PATH_PREFIX),
+    }
     /// A directory on the machine that the job runs on.
-    #[serde(rename = "local")]
-    Local {
+    Local = "local" {
         /// Absolute path of the directory.
-        path: String,
-    },
+        path: String = required_text(&DIRECTORY),
+    }
 }
 
 impl StateStorage {
-    /// The type.
-    pub fn storage_type(&self) -> StorageType {
-        match self {
-            Self::Kubernetes { .. } => StorageType::Kubernetes,
-            Self::S3 { .. } => StorageType::S3,
-            Self::Gcs { .. } => StorageType::Gcs,
-            Self::Azurerm { .. } => StorageType::Azurerm,
-            Self::Local { .. } => StorageType::Local,
-        }
-    }
-
     pub(crate) fn read(value: Value, path: &str, errors: &mut FieldErrors) -> Option<Self> {
         let storage_type: StorageType = type_of(&value, path, errors)?;
         Fields::read(value, path, errors, |fields| {
             fields.take("type");
-            match storage_type {
-                StorageType::Kubernetes => {
-                    Self::Kubernetes { namespace: fields.required_text("namespace", &DNS_LABEL) }
-                }
-                StorageType::S3 => Self::S3 {
-                    bucket: fields.required_text("bucket", &BUCKET),
-                    path_prefix: fields.text("path_prefix", &PATH_PREFIX),
-                },
-                StorageType::Gcs => Self::Gcs {
-                    bucket: fields.required_text("bucket", &BUCKET),
-                    path_prefix: fields.text("path_prefix", &PATH_PREFIX),
-                },
-                StorageType::Azurerm => Self::Azurerm {
-                    resource_group_name: fields.text("resource_group_name", &RESOURCE_GROUP),
-                    storage_account_name: fields
-                        .required_text("storage_account_name", &STORAGE_ACCOUNT),
-                    container_name: fields.required_text("container_name", &STORAGE_CONTAINER),
-                    path_prefix: fields.text("path_prefix", &PATH_PREFIX),
-                },
-                StorageType::Local => {
-                    Self::Local { path: fields.required_text("path", &DIRECTORY) }
-                }
-            }
+            Self::read_as(storage_type, fields)
         })
     }
 }
@@ -137,31 +144,34 @@ impl StorageType {
     /// Why a runner of type `runner` cannot keep its state here, if so: the published matrix, extended by the
     /// same reasoning to `local` storage and to runner types that it does not list.
     pub fn refusal_for(self, runner: RunnerType) -> Option<String> {
-        let because = self.obstacle(runner)?;
-        let others: Vec<&str> = Self::ALL
-            .iter()
-            .filter(|other| other.obstacle(runner).is_none())
-            .map(|other| other.as_str())
-            .collect();
+        let because = self.obstacle(runner.job_place())?;
+        let fits = |other: &&StorageType| other.obstacle(runner.job_place()).is_none();
+        let others: Vec<&str> = Self::ALL.iter().filter(fits).map(|other| other.as_str()).collect();
         let others = listed(&others);
         Some(format!(
             "`{self}` state cannot be used by a `{runner}` runner: {because}; use one of {others}"
         ))
     }
 
-    const fn obstacle(self, runner: RunnerType) -> Option<&'static str> {
-        let is_ecs = matches!(runner, RunnerType::ServerlessEcs | RunnerType::EcsAgent);
-        // The job's disk must outlive the job.
-        let keeps_disk = matches!(runner, RunnerType::Local);
-        match self {
-            Self::Kubernetes if !runner.is_kubernetes() => Some(
+    /// A Docker host or a laptop may have any identity; an ECS task has its AWS role. The job's disk must outlive the
+    /// job.
+    const fn obstacle(self, place: JobPlace) -> Option<&'static str> {
+        match (self, place) {
+            (Self::S3, _)
+            | (Self::Kubernetes, JobPlace::Cluster)
+            | (
+                Self::Gcs | Self::Azurerm,
+                JobPlace::Cluster | JobPlace::Docker | JobPlace::Machine,
+            )
+            | (Self::Local, JobPlace::Machine) => None,
+            (Self::Kubernetes, JobPlace::Ecs | JobPlace::Docker | JobPlace::Machine) => Some(
                 "that state is in the cluster of the job, and this job does not run in a cluster",
             ),
-            // A Docker host or a laptop may have any identity; an ECS task has its AWS role.
-            Self::Gcs if is_ecs => Some("an ECS task has no Google identity"),
-            Self::Azurerm if is_ecs => Some("an ECS task has no Azure identity"),
-            Self::Local if !keeps_disk => Some("the disk of a job there is deleted with the job"),
-            Self::Kubernetes | Self::S3 | Self::Gcs | Self::Azurerm | Self::Local => None,
+            (Self::Gcs, JobPlace::Ecs) => Some("an ECS task has no Google identity"),
+            (Self::Azurerm, JobPlace::Ecs) => Some("an ECS task has no Azure identity"),
+            (Self::Local, JobPlace::Cluster | JobPlace::Ecs | JobPlace::Docker) => {
+                Some("the disk of a job there is deleted with the job")
+            }
         }
     }
 }

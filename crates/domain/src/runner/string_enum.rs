@@ -28,12 +28,19 @@ macro_rules! string_enum {
             }
         }
 
+        impl $crate::runner::string_enum::OneOf for $name {
+            const TEXTS: &'static [&'static str] = &[$($text),+];
+        }
+
         impl std::str::FromStr for $name {
             type Err = $crate::runner::string_enum::UnknownValue;
             fn from_str(given: &str) -> Result<Self, Self::Err> {
                 match given {
                     $($text => Ok(Self::$variant),)+
-                    _ => Err($crate::runner::string_enum::UnknownValue::new(given, &[$($text),+])),
+                    _ => Err($crate::runner::string_enum::UnknownValue::new(
+                        given,
+                        <Self as $crate::runner::string_enum::OneOf>::TEXTS,
+                    )),
                 }
             }
         }
@@ -46,6 +53,12 @@ macro_rules! string_enum {
     };
 }
 pub(crate) use string_enum;
+
+/// An enum of fixed strings.
+pub(crate) trait OneOf: std::str::FromStr<Err = UnknownValue> {
+    /// The strings, in the order of the documentation.
+    const TEXTS: &'static [&'static str];
+}
 
 /// A string that is not one of those that the field accepts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

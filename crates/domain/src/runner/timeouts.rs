@@ -1,39 +1,23 @@
 //! Timeouts of a job's phases.
 
-use super::fields::Fields;
+use super::properties::properties;
 use jiff::SignedDuration;
 use serde::Serialize;
 
-/// `job.timeouts`: the given limits, in seconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct TimeoutSettings {
-    /// Maximum wait for a turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue_seconds: Option<u32>,
-    /// Maximum time from the launch until a runner has claimed the attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_seconds: Option<u32>,
-    /// Maximum duration of the run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_seconds: Option<u32>,
-    /// Time from the request to stop until the kill.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop_seconds: Option<u32>,
-    /// Maximum time from the acceptance of a deployment to its end, over all its attempts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub total_seconds: Option<u32>,
-}
-
-impl TimeoutSettings {
-    pub(crate) fn read(fields: &mut Fields) -> Self {
-        Self {
-            queue_seconds: fields.number("queue_seconds", 60..=604_800),
-            start_seconds: fields.number("start_seconds", 10..=3_600),
-            run_seconds: fields.number("run_seconds", 30..=86_400),
-            // Fargate kills after 120 seconds at the latest (ECS, `stopTimeout`).
-            stop_seconds: fields.number("stop_seconds", 5..=120),
-            total_seconds: fields.number("total_seconds", 60..=604_800),
-        }
+properties! {
+    /// `job.timeouts`: the given limits, in seconds.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct TimeoutSettings {
+        /// Maximum wait for a turn.
+        pub queue_seconds: Option<u32> = number(60..=604_800),
+        /// Maximum time from the launch until a runner has claimed the attempt.
+        pub start_seconds: Option<u32> = number(10..=3_600),
+        /// Maximum duration of the run.
+        pub run_seconds: Option<u32> = number(30..=86_400),
+        /// Time from the request to stop until the kill.
+        pub stop_seconds: Option<u32> = number(5..=120),
+        /// Maximum time from the acceptance of a deployment to its end, over all its attempts.
+        pub total_seconds: Option<u32> = number(60..=604_800),
     }
 }
 

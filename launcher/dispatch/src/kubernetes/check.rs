@@ -10,8 +10,8 @@ use canyon_domain::failure::FailureClass;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::runner::RunnerConfiguration;
-use canyon_domain::runner::kubernetes::{KubernetesAuthKind, KubernetesJob};
-use canyon_domain::runner_check::CheckStep;
+use canyon_domain::runner::kubernetes::KubernetesJob;
+use canyon_domain::runner_check::{CheckStep, steps_of};
 use canyon_domain::trust::kubernetes::{LAUNCHER, NETWORK_POLICIES, Rule};
 use canyon_identity::system::System;
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, UserInfo};
@@ -41,16 +41,12 @@ async fn try_all(
     defaults: &JobDefaults,
     reports: &CheckReports,
 ) -> Option<()> {
-    let configuration = &target.definition.configuration;
     let settings = job::settings(target).ok()?;
-    let is_cloud = !matches!(
-        configuration,
-        RunnerConfiguration::Kubernetes(_) | RunnerConfiguration::KubernetesAgent(_)
-    );
-    if is_cloud || uses_oidc(configuration) {
+    let planned = steps_of(&target.definition);
+    if planned.contains(&CheckStep::Assertion) {
         reports.run_step(CheckStep::Assertion, assertion(calls, target)).await?;
     }
-    if is_cloud {
+    if planned.contains(&CheckStep::Exchange) {
         reports.run_step(CheckStep::Exchange, exchange(calls, target)).await?;
         reports.run_step(CheckStep::Cluster, cluster(calls, target)).await?;
     } else {
@@ -60,11 +56,6 @@ async fn try_all(
     reports.run_step(CheckStep::Permissions, permissions(calls, settings)).await?;
     // Boxed, because the Job is large.
     reports.run_step(CheckStep::DryRun, Box::pin(dry_run(calls, target, settings, defaults))).await
-}
-
-fn uses_oidc(configuration: &RunnerConfiguration) -> bool {
-    matches!(configuration, RunnerConfiguration::Kubernetes(runner)
-        if runner.cluster.auth.kind() == KubernetesAuthKind::Oidc)
 }
 
 type Found<T> = Result<(T, String), DispatchError>;

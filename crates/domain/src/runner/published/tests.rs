@@ -2,8 +2,8 @@
 
 use crate::field_error::FieldErrors;
 use crate::runner::RunnerDefinition;
-use crate::runner::fields::Shape;
 use crate::runner::patterns;
+use crate::runner::shape::Shape;
 use crate::runner_profile::ProfileSettings;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use proptest::prelude::*;
@@ -264,7 +264,7 @@ proptest! {
         ]
     ) {
         let fits = text.chars().count() <= shape.max && (shape.fits)(&text);
-        prop_assert!(fits || (shape.published)(&text), "{}: {text:?}", shape.rule);
+        prop_assert!(fits || shape.published.is_some_and(|accepts| accepts(&text)), "{}: {text:?}", shape.rule);
     }
 }
 

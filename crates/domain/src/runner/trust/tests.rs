@@ -174,7 +174,7 @@ fn permissions_for_network_policies_are_requested_only_where_they_are_used() {
 
 #[test]
 fn the_printed_provider_of_google_has_the_same_condition_as_infra_gcp() {
-    let infra = include_str!("../../../../infra/gcp/main.tf");
+    let infra = include_str!("../../../../../infra/gcp/main.tf");
     let condition = format!("attribute_condition = \"{}\"", super::gcp::RUNNERS_ALONE);
     assert!(infra.contains(&condition), "{condition}");
 }

@@ -100,7 +100,7 @@ fn policy(statements: &[Value]) -> Value {
     json!({ "Version": "2012-10-17", "Statement": statements })
 }
 
-pub(super) fn ecs_documents(trusted: &TrustSubject, runner: &ServerlessEcs) -> Vec<Document> {
+pub(crate) fn ecs_documents(trusted: &TrustSubject, runner: &ServerlessEcs) -> Vec<Document> {
     let mut documents = trust_documents(trusted, &runner.auth);
     documents.push(permissions(&runner.auth, &ecs_statements(trusted, &runner.auth, &runner.job)));
     documents
@@ -166,7 +166,7 @@ fn ecs_statements(trusted: &TrustSubject, auth: &AwsAuth, job: &EcsJob) -> Vec<V
     statements
 }
 
-pub(super) fn eks_documents(
+pub(crate) fn eks_documents(
     trusted: &TrustSubject,
     runner: &Eks,
     storage: &StateStorage,

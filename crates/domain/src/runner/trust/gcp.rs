@@ -28,7 +28,7 @@ impl<'a> Provider<'a> {
     }
 }
 
-pub(super) fn documents(
+pub(crate) fn documents(
     trusted: &TrustSubject,
     runner: &Gke,
     storage: &StateStorage,

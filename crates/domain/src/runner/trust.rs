@@ -10,8 +10,7 @@ pub mod gcp;
 pub mod kubernetes;
 
 use crate::ids::{OrgUuid, RunnerId, RunnerUuid};
-use crate::job_identity::AZURE_AUDIENCE;
-use crate::runner::{RunnerConfiguration, RunnerDefinition};
+use crate::runner::RunnerDefinition;
 use serde_json::Value;
 
 /// The claim that names the API server for which a token is made, as the runner's definition names it.
@@ -74,8 +73,18 @@ pub struct Identity<'a> {
     pub id: &'a RunnerId,
 }
 
+/// What a type of runner needs at its platform.
+#[derive(Debug, Default)]
+pub(crate) struct Grants {
+    /// The `aud` of Canyon's tokens; `None` if the runner authenticates otherwise.
+    pub(crate) audience: Option<String>,
+    /// The documents, in the order in which to apply them.
+    pub(crate) documents: Vec<Document>,
+}
+
 /// The subject to trust.
-struct TrustSubject<'a> {
+#[derive(Debug)]
+pub(crate) struct TrustSubject<'a> {
     issuer: &'a str,
     org: OrgUuid,
     subject: &'a str,
@@ -87,35 +96,8 @@ pub fn of_runner(who: Identity, definition: &RunnerDefinition) -> Trust {
     let Identity { issuer, org, uuid, id } = who;
     let subject = subject(org, uuid);
     let trusted = TrustSubject { issuer, org, subject: &subject, runner: id };
-    let storage = &definition.state_storage;
-    let (audience, documents) = match &definition.configuration {
-        RunnerConfiguration::Kubernetes(runner) => {
-            let oidc = runner.cluster.auth.oidc.as_ref();
-            (
-                oidc.map(|oidc| oidc.audience.clone()),
-                kubernetes::documents(&trusted, runner, storage),
-            )
-        }
-        RunnerConfiguration::Gke(runner) => (
-            Some(runner.cluster.auth.gcp_audience.clone()),
-            gcp::documents(&trusted, runner, storage),
-        ),
-        RunnerConfiguration::Eks(runner) => {
-            let audience = aws::audience(&runner.cluster.auth);
-            (Some(audience.to_owned()), aws::eks_documents(&trusted, runner, storage))
-        }
-        RunnerConfiguration::Aks(runner) => {
-            (Some(AZURE_AUDIENCE.to_owned()), azure::documents(&trusted, runner, storage))
-        }
-        RunnerConfiguration::ServerlessEcs(runner) => {
-            (Some(aws::audience(&runner.auth).to_owned()), aws::ecs_documents(&trusted, runner))
-        }
-        // An agent authenticates to Canyon, and a process on Canyon's own machine needs no trust.
-        RunnerConfiguration::KubernetesAgent(_)
-        | RunnerConfiguration::EcsAgent(_)
-        | RunnerConfiguration::DockerAgent(_)
-        | RunnerConfiguration::Local(_) => (None, Vec::new()),
-    };
+    let Grants { audience, documents } =
+        definition.configuration.grants(&trusted, &definition.state_storage);
     Trust { issuer: issuer.to_owned(), subject, audience, documents }
 }
 

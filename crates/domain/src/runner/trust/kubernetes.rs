@@ -64,7 +64,7 @@ pub(super) enum User {
     },
 }
 
-pub(super) fn documents(
+pub(crate) fn documents(
     trusted: &TrustSubject,
     runner: &Kubernetes,
     storage: &StateStorage,

@@ -11,7 +11,7 @@ use serde_json::json;
 /// and nothing in it.
 pub const CLUSTER_ROLE: &str = "Azure Kubernetes Service Cluster User Role";
 
-pub(super) fn documents(
+pub(crate) fn documents(
     trusted: &TrustSubject,
     runner: &Aks,
     storage: &StateStorage,

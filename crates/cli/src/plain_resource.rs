@@ -1,0 +1,130 @@
+//! Resources that consist of an id and a body. Their commands follow from one list.
+
+use crate::body::BodyArguments;
+
+/// Declares the plain resources. Each has its singular and its plural, as variants and on the command line, and the
+/// help of its commands.
+macro_rules! plain_resources {
+    ($($one:ident, $many:ident {
+        noun: $noun:literal, singular: $singular:literal, plural: $plural:literal, path: $path:literal,
+        columns: $columns:expr,
+        create: $create:literal,
+        get: $get:literal,
+        update: $update:literal,
+        delete: $delete:literal,
+        list: $list:literal,
+    })+) => {
+        /// A kind of plain resources.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum PlainKind {
+            $($one,)+
+        }
+
+        impl PlainKind {
+            /// The kind's name in texts.
+            pub(crate) fn noun(self) -> &'static str {
+                match self { $(Self::$one => $noun,)+ }
+            }
+
+            /// The path of the list of its resources.
+            pub(crate) fn path(self) -> &'static str {
+                match self { $(Self::$one => $path,)+ }
+            }
+
+            /// The columns of a list.
+            pub(crate) fn columns(self) -> &'static [&'static str] {
+                match self { $(Self::$one => &$columns,)+ }
+            }
+        }
+
+        plain_resources!(@ with body Create, $($create, $plural, $one,)+);
+        plain_resources!(@ with body Update, $($update, $plural, $one,)+);
+        plain_resources!(@ with id Get, $($get, $plural, $one,)+);
+        plain_resources!(@ with id Delete, $($delete, $plural, $one,)+);
+
+        /// A list of them.
+        #[derive(Debug, clap::Subcommand)]
+        pub(crate) enum List {
+            $(#[doc = $list] #[command(visible_alias = $singular)] $many,)+
+        }
+
+        impl List {
+            pub(crate) fn kind(&self) -> PlainKind {
+                match self { $(Self::$many => PlainKind::$one,)+ }
+            }
+        }
+    };
+    (@ with body $name:ident, $($help:literal, $plural:literal, $one:ident,)+) => {
+        /// One of them, with the body of the request.
+        #[derive(Debug, clap::Subcommand)]
+        pub(crate) enum $name {
+            $(#[doc = $help] #[command(visible_alias = $plural)] $one {
+                /// Its id
+                id: String,
+                #[command(flatten)]
+                body: BodyArguments,
+            },)+
+        }
+
+        impl $name {
+            pub(crate) fn parts(self) -> (PlainKind, String, BodyArguments) {
+                match self { $(Self::$one { id, body } => (PlainKind::$one, id, body),)+ }
+            }
+        }
+    };
+    (@ with id $name:ident, $($help:literal, $plural:literal, $one:ident,)+) => {
+        /// One of them.
+        #[derive(Debug, clap::Subcommand)]
+        pub(crate) enum $name {
+            $(#[doc = $help] #[command(visible_alias = $plural)] $one {
+                /// Its id
+                id: String,
+            },)+
+        }
+
+        impl $name {
+            pub(crate) fn parts(self) -> (PlainKind, String) {
+                match self { $(Self::$one { id } => (PlainKind::$one, id),)+ }
+            }
+        }
+    };
+}
+
+plain_resources! {
+    EnvironmentType, EnvironmentTypes {
+        noun: "environment type", singular: "environment-type", plural: "environment-types", path: "env-types",
+        columns: ["id", "display_name", "created_at"],
+        create: "A type of environments",
+        get: "An environment type",
+        update: "An environment type",
+        delete: "An environment type that nothing uses",
+        list: "Environment types",
+    }
+    EventSource, EventSources {
+        noun: "event source", singular: "event-source", plural: "event-sources", path: "event-sources",
+        columns: ["id", "account", "source", "rule", "project", "role"],
+        create: "An AWS account whose events on the bus may request deployments",
+        get: "An event source",
+        update: "An event source; an empty `source`, `rule` or `project` is \"any\"",
+        delete: "An event source: Canyon refuses its requests from then on",
+        list: "AWS accounts whose events on the bus may request deployments",
+    }
+    RunnerProfile, RunnerProfiles {
+        noun: "runner profile", singular: "runner-profile", plural: "runner-profiles", path: "runner-profiles",
+        columns: ["id", "runner_types", "description", "updated_at"],
+        create: "A profile: settings that runners of agents use by its name",
+        get: "A runner profile",
+        update: "A profile; a given `job` replaces the stored one",
+        delete: "A runner profile: deployments that need it fail from then on",
+        list: "Profiles of runners",
+    }
+    ServiceAccount, ServiceAccounts {
+        noun: "service account", singular: "service-account", plural: "service-accounts", path: "service-accounts",
+        columns: ["id", "role", "scoped_roles", "runner_id", "description", "updated_at"],
+        create: "A machine that signs in with a token of another issuer",
+        get: "A service account",
+        update: "A service account; its `trust_policies` replace the stored ones, and its tokens expire",
+        delete: "A service account: no machine can sign in as it any more, and its tokens expire",
+        list: "Machines that sign in with tokens of other issuers",
+    }
+}

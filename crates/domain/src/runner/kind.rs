@@ -1,0 +1,102 @@
+//! What a type of runner is. Each type states it in its own file, and everything that differs by type follows from it.
+
+use super::agents::{AgentSettings, DockerJob};
+use super::check_step::CheckStep;
+use super::ecs::EcsJob;
+use super::kubernetes::KubernetesJob;
+use super::local::LocalJob;
+use super::timeouts::TimeoutSettings;
+use super::trust::{Grants, TrustSubject};
+use crate::job_identity::JobIdentity;
+use crate::state_storage::StateStorage;
+use std::collections::BTreeMap;
+
+/// What all runners of a type have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) place: JobPlace,
+    pub(crate) launched_by: LaunchedBy,
+}
+
+/// What a job is. It decides which dispatcher launches it, and which state storages the job can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobPlace {
+    /// A Job in a Kubernetes cluster.
+    Cluster,
+    /// A task on Amazon ECS.
+    Ecs,
+    /// A container on a Docker host.
+    Docker,
+    /// A process on a machine.
+    Machine,
+}
+
+/// Who launches the jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaunchedBy {
+    /// Canyon itself.
+    Canyon,
+    /// An agent.
+    Agent,
+    /// An agent if the runner or a deployment requests one, otherwise Canyon.
+    CanyonOrAgent,
+}
+
+/// The parts of a runner's definition that every type has, under whatever name.
+pub(crate) trait Kind {
+    /// The settings of its jobs, if they are given.
+    fn job(&self) -> Option<JobSettings<'_>>;
+
+    /// The steps of a check after the definition. If an agent launches the jobs, only the agent could test what
+    /// follows [`CheckStep::Agent`].
+    fn check_steps(&self) -> &'static [CheckStep];
+
+    /// The agent settings, if agents launch its jobs.
+    fn agent_settings(&self) -> Option<&AgentSettings> {
+        None
+    }
+
+    /// What makes its platform trust Canyon. An agent authenticates to Canyon, and a process on Canyon's own machine
+    /// needs no trust.
+    fn grants(&self, _: &TrustSubject, _: &StateStorage) -> Grants {
+        Grants::default()
+    }
+}
+
+/// `job` of a runner, by what the job is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum JobSettings<'a> {
+    Cluster(&'a KubernetesJob),
+    Ecs(&'a EcsJob),
+    Docker(&'a DockerJob),
+    Machine(&'a LocalJob),
+}
+
+impl<'a> JobSettings<'a> {
+    pub(super) fn identity(self) -> Option<&'a JobIdentity> {
+        match self {
+            Self::Cluster(job) => job.identity.as_ref(),
+            Self::Ecs(job) => job.identity.as_ref(),
+            Self::Docker(job) => job.identity.as_ref(),
+            Self::Machine(job) => job.identity.as_ref(),
+        }
+    }
+
+    pub(super) fn timeouts(self) -> Option<&'a TimeoutSettings> {
+        match self {
+            Self::Cluster(job) => job.timeouts.as_ref(),
+            Self::Ecs(job) => job.timeouts.as_ref(),
+            Self::Docker(job) => job.timeouts.as_ref(),
+            Self::Machine(job) => job.timeouts.as_ref(),
+        }
+    }
+
+    /// The variables that the platform sets in the job's container.
+    pub(super) fn container_environment(self) -> Option<&'a BTreeMap<String, String>> {
+        match self {
+            Self::Ecs(job) => job.environment.as_ref(),
+            Self::Docker(job) => job.environment.as_ref(),
+            Self::Cluster(_) | Self::Machine(_) => None,
+        }
+    }
+}
