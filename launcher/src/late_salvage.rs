@@ -7,13 +7,11 @@ use canyon_dispatch::JobRef;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::inventory::Environment;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
-
-/// How often the reading is saved again after a concurrent change of the environment.
-const MAX_TRIES: u32 = 20;
 
 /// What a call has established about the job of an ended attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -45,7 +45,7 @@ const RESOURCES: [(&str, &[&str]); 2] = [
         &[
             "crates/domain/src/ids.rs",
             "crates/domain/src/runner/profile.rs",
-            "functions/src/app/agent_desk.rs",
+            "functions/src/app/agent_registry.rs",
             "functions/src/app/agent_enrollment.rs",
             "launcher/src/profiles.rs",
         ],

@@ -1,6 +1,7 @@
 //! Ends of deployments: how they are written, and when they are published.
 
 use crate::conditional::condition_outcome;
+use crate::contention::MAX_TRIES;
 use crate::deployment_item::Wake;
 use crate::deployments::{DeploymentChange, EnvironmentChange};
 use crate::items::{key_item, text};
@@ -14,8 +15,6 @@ use canyon_domain::ids::{DeploymentId, OrgUuid};
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// How often the write of an end is retried when its environment changes concurrently.
-const MAX_TRIES: u32 = 20;
 /// How long after an end the sweep publishes it, if the stream has not. The stream takes about a
 /// second.
 const PUBLISH_GRACE: Duration = Duration::from_mins(1);

@@ -14,6 +14,7 @@ pub mod blob_keys;
 pub mod blobs;
 pub mod concurrency;
 pub mod conditional;
+pub mod contention;
 mod deployment_ends;
 pub mod deployment_item;
 pub mod deployment_lists;

@@ -18,11 +18,9 @@ use canyon_domain::ids::OrgUuid;
 use canyon_identity::bearer::AttemptRef;
 use canyon_identity::job_environment::job_environment;
 use canyon_store::StoreError;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::Saved;
 use secrecy::ExposeSecret as _;
-
-/// How often a request is retried after a concurrent change of the job.
-const MAX_TRIES: u32 = 20;
 
 /// Why a request for one job is rejected.
 enum Denied {

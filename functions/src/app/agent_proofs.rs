@@ -10,13 +10,12 @@ use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::{AgentId, OrgId, OrgUuid, RunnerId};
 use canyon_domain::principal::{Principal, Role};
 use canyon_identity::agent_key::{AgentKey, KeyToken};
+use canyon_store::contention::MAX_TRIES;
 use jiff::Timestamp;
 use std::sync::Arc;
 
 /// The tolerated clock difference of an agent, in seconds. The agent can read the time from the `Date` header.
 const SKEW: u64 = 60;
-/// How often a session is read again after a concurrent change of the agent.
-const MAX_TRIES: u32 = 10;
 /// Seconds that the clock may advance within a request.
 const TICK: i64 = 5;
 

@@ -15,11 +15,10 @@ use canyon_domain::agent::{
 };
 use canyon_domain::inventory::AgentRequests;
 use canyon_identity::agent_key::AgentKey;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Saved};
 use jiff::Timestamp;
 
-/// How often a session start is retried after a concurrent change of the agent.
-const MAX_TRIES: u32 = 10;
 /// The pause in milliseconds before an agent that waits for adoption asks again.
 const PENDING_PAUSE: u64 = 5_000;
 

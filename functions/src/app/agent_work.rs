@@ -13,6 +13,7 @@ use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, OFFER_TIMEOUT};
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
 use canyon_store::StoreError;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::Saved;
 use jiff::Timestamp;
 use std::cmp::Reverse;
@@ -20,8 +21,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often a heartbeat is retried after a concurrent change of the agent.
-const MAX_TRIES: u32 = 10;
 /// The most entries of each kind in one answer.
 const MAX_ENTRIES: usize = 100;
 /// The most pages of 100 that one poll reads: of the jobs that the agent holds, and of each runner's open jobs.

@@ -9,13 +9,12 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{AgentId, OrgUuid, PrincipalId};
 use canyon_domain::principal::Principal;
 use canyon_identity::agent_key::AgentKey;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 use uuid::Uuid;
 
-/// How often a change is retried after a concurrent change of the agent, whose heartbeats change it often.
-const MAX_TRIES: u32 = 20;
 impl App {
     /// A page of the agents that `wanted` selects.
     pub(crate) async fn agents_of(

@@ -7,11 +7,9 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle::{self, CancelAnswer};
 use canyon_domain::principal::{Principal, Role};
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
-
-/// How often a cancel is retried after a concurrent change of the deployment.
-const MAX_TRIES: u32 = 20;
 
 impl App {
     /// Requests the cancellation of a deployment. If nothing runs, it ends at once; otherwise its job is stopped first.

@@ -12,11 +12,9 @@ use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::principal::{CallerId, Principal, Role};
 use canyon_domain::scoped_role::{ScopedRole, intersection};
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
 use jiff::SignedDuration;
-
-/// How often a request is decided again after a concurrent change of the environment.
-const MAX_TRIES: u32 = 20;
 
 /// A request to deploy, parsed.
 #[derive(Clone, Debug)]

@@ -7,12 +7,10 @@ use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::EnvTypeId;
 use canyon_domain::inventory::{DeletionProtection, EnvironmentType};
 use canyon_domain::principal::Principal;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 use canyon_store::runner_rules::RuleFilter;
-
-/// How often a deletion is retried after a concurrent change of its users.
-const MAX_TRIES: u32 = 5;
 
 impl App {
     /// A page of the environment types.

@@ -12,11 +12,10 @@ use canyon_domain::inventory::{DeletionProtection, Environment, EnvironmentStatu
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::runner_rules::{Rule, RuleTarget, choose};
 use canyon_domain::scoped_role::Target;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 
-/// How often a change is retried after a concurrent change of the environment.
-const MAX_TRIES: u32 = 20;
 /// Indices into the references that `Table::create_environment` checks.
 const PROJECT: usize = 1;
 const ENV_TYPE: usize = 2;

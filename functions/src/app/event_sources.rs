@@ -8,12 +8,10 @@ use canyon_domain::event_source::{
 };
 use canyon_domain::ids::ProjectId;
 use canyon_domain::principal::{Principal, Role};
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::event_sources::MAX_EVENT_SOURCES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
-
-/// How often a change is retried after a concurrent change of the event source.
-const MAX_TRIES: u32 = 10;
 
 /// The fields of an event source to change.
 #[derive(Clone, Debug)]

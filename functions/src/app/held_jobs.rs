@@ -8,6 +8,7 @@ use canyon_domain::agent::{Agent, SessionStart};
 use canyon_domain::agent_job::{AgentJob, DesiredState};
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
 use canyon_store::StoreError;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::Saved;
 use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
@@ -15,8 +16,6 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-/// How often a job is retried after a concurrent change.
-const MAX_TRIES: u32 = 20;
 /// The most concurrent reads or writes for one session start.
 const MAX_CONCURRENT: usize = 16;
 /// The most jobs that the answer to a session start describes in full. Each has its launch order, which may be long.

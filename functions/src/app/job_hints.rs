@@ -4,13 +4,10 @@ use super::App;
 use canyon_domain::lifecycle;
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::StoreError;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
-
-/// How often a hint is retried after a concurrent change of the deployment. After that it is dropped: the process that
-/// changes the deployment so often also observes its job.
-const MAX_TRIES: u32 = 5;
 
 impl App {
     /// Records a platform's event that an attempt's job is gone, and wakes the launcher, which asks the platform. A
@@ -37,6 +34,7 @@ impl App {
                 return Ok(true);
             }
         }
+        // The process that changes the deployment so often also observes its job.
         Ok(false)
     }
 }

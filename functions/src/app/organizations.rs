@@ -13,7 +13,7 @@ use canyon_store::outcome::{Created, Saved};
 use secrecy::{ExposeSecret, SecretString};
 
 /// How often another name is drawn if one exists already. With a billion names, that is rare.
-const MAX_TRIES: u32 = 5;
+const MAX_NAMES: u32 = 5;
 
 // Thirty-two each: five random bits choose one with equal probability.
 const ADJECTIVES: [&str; 32] = [
@@ -42,7 +42,7 @@ impl App {
         &self,
         by: &Principal,
     ) -> Result<(Organization, SecretString), AppError> {
-        for _ in 0..MAX_TRIES {
+        for _ in 0..MAX_NAMES {
             let now = self.now();
             let (id, uuid) = (name(self.entropy.as_ref())?, OrgUuid(self.entropy.id(now)));
             let organization = Organization::new(id, uuid, now, by.id);

@@ -10,10 +10,8 @@ use canyon_domain::inventory::{Project, RunnerRule};
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::Target;
 use canyon_store::StoreError;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
-
-/// How often a deletion is retried after a concurrent change of its users.
-const MAX_TRIES: u32 = 5;
 
 impl App {
     /// Creates a project.

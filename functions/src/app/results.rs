@@ -17,13 +17,12 @@ use canyon_domain::field_error::FieldErrors;
 use canyon_domain::lifecycle::{self, Refused};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::blob_keys::BlobKey;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 use serde::Serialize;
 
-/// How often a result is retried after a concurrent change of the deployment.
-const MAX_TRIES: u32 = 20;
 /// The longest stored message; the log has the rest.
 const MAX_MESSAGE: usize = 1_000;
 /// The longest lineage in bytes; OpenTofu uses a UUID.

@@ -8,11 +8,9 @@ use canyon_domain::ids::{RunnerCheckId, RunnerId};
 use canyon_domain::principal::Principal;
 use canyon_domain::runner_check::RunnerCheck;
 use canyon_domain::trust::{self, Identity, Trust};
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::Saved;
 use std::time::Duration;
-
-/// How often a request is retried after a concurrent one.
-const MAX_TRIES: u32 = 10;
 
 impl App {
     /// Requests a check. If one is open, returns that one.

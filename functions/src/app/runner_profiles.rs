@@ -5,12 +5,10 @@ use crate::app::error::AppError;
 use canyon_domain::ids::RunnerProfileId;
 use canyon_domain::principal::Principal;
 use canyon_domain::runner_profile::{ProfileSettings, RunnerProfile};
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 use serde_json::{Map, Value, json};
-
-/// How often a change is retried after a concurrent change of the profile.
-const MAX_TRIES: u32 = 10;
 
 /// The fields of a profile to change.
 #[derive(Clone, Debug)]

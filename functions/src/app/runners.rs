@@ -7,6 +7,7 @@ use canyon_domain::field_error::{FieldError, FieldErrors};
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::principal::Principal;
 use canyon_domain::runner::{RunnerDefinition, RunnerType, missing_secret};
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 use canyon_store::runner_rules::RuleFilter;
@@ -14,9 +15,6 @@ use canyon_store::runners::RunnerRecord;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// How often a change is retried after a concurrent change of the runner.
-const MAX_TRIES: u32 = 10;
 
 /// The secrets of a definition, by path.
 type Secrets = BTreeMap<String, SecretString>;

@@ -22,14 +22,13 @@ use canyon_domain::runner::local::Executable as Program;
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
 use canyon_domain::secret_variables::SecretVariables;
 use canyon_identity::bearer::{self, AttemptRef};
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_item::Wake;
 use canyon_store::outcome::Saved;
 use secrecy::ExposeSecret;
 
 /// Seconds between two reports when there is nothing to ship.
 const REPORT_SECONDS: u32 = 15;
-/// How often a request is retried after a concurrent change of the deployment.
-const MAX_TRIES: u32 = 20;
 
 impl From<Refused> for AppError {
     fn from(refused: Refused) -> Self {

@@ -9,11 +9,9 @@ use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::{ScopedRole, check_together};
 use canyon_domain::service_account::ServiceAccount;
 use canyon_domain::trust_policy::TrustPolicy;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
-
-/// How often a change is retried after a concurrent change of the service account.
-const MAX_TRIES: u32 = 10;
 
 /// A request to create a service account, parsed.
 #[derive(Clone, Debug)]

@@ -11,14 +11,13 @@ use canyon_domain::ids::{EnvUuid, OrgUuid, PrincipalId};
 use canyon_domain::lifecycle::Refused;
 use canyon_domain::state_lock::{self, KeepReason, Proof, StateLock};
 use canyon_identity::bearer::AttemptRef;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::DeploymentFilter;
 use canyon_store::outcome::Saved;
 use canyon_store::page::PageRequest;
 use uuid::Uuid;
 
-/// How often a lock is judged again after a concurrent change of the deployment.
-const MAX_TRIES: u32 = 20;
 /// How many of the environment's newest launched deployments may have left a lock. Each later one would have found the
 /// lock of an earlier one.
 const LOOK_BACK: usize = 50;

@@ -8,11 +8,9 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass, shortened};
 use canyon_domain::lifecycle::Refused;
 use canyon_identity::bearer::{self, AttemptRef};
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::Saved;
 use secrecy::ExposeSecret as _;
-
-/// How often a report is retried after a concurrent change of the job.
-const MAX_TRIES: u32 = 20;
 
 impl App {
     /// The deployment whose attempt the holder of this token watches.

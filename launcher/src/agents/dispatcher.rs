@@ -20,14 +20,13 @@ use canyon_domain::polled_job::Manifest;
 use canyon_domain::runner::RunnerType;
 use canyon_domain::runner_check::CheckStep;
 use canyon_store::StoreError;
+use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Saved};
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often a conditional write of a job is retried after a lost race.
-const MAX_TRIES: u32 = 20;
 /// How long [`Dispatcher::tail`] waits for a chunk of a job's output.
 const TAIL_WAIT: Duration = Duration::from_secs(10);
 const TAIL_PAUSE: Duration = Duration::from_millis(200);
