@@ -159,9 +159,10 @@ impl Launcher {
         };
         if let Observation::Gone(_) = observation
             && let Ok(dispatcher) = &resolved.dispatcher
-            && let Some(number) = deployment.open_attempt().map(|attempt| attempt.number)
+            && let Some(attempt) = deployment.open_attempt()
         {
-            self.salvage(due, &mut deployment, number, dispatcher).await?;
+            let (number, is_same) = (attempt.number, resolved.has_launch_version_of(attempt));
+            self.salvage(due, &mut deployment, number, dispatcher, is_same).await?;
         }
         let now = self.clock.now();
         let open = deployment.open_attempt();

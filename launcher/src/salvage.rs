@@ -46,13 +46,15 @@ impl Launcher {
     /// state may not contain, and that OpenTofu could not write the state; stores the rest of its log.
     ///
     /// If the platform has no events, those that the runner sent suffice if it has sent a report a moment before its job
-    /// was gone. Otherwise the attempt is not [salvaged](Salvage).
+    /// was gone. Otherwise the attempt is not [salvaged](Salvage). A runner that was changed since the launch
+    /// (`is_same_runner` is false) may search another platform: that it has no events there says nothing.
     pub(crate) async fn salvage(
         &self,
         due: Due,
         deployment: &mut Deployment,
         number: u32,
         dispatcher: &Arc<dyn Dispatcher>,
+        is_same_runner: bool,
     ) -> Result<Evidence, LaunchError> {
         let attempt = deployment.attempts.iter().find(|attempt| attempt.number == number);
         let Some((attempt, claim)) = attempt.and_then(|of| Some((of, of.claim.as_ref()?))) else {
@@ -71,6 +73,9 @@ impl Launcher {
             let reported = attempt.unwritten.clone();
             let mut events = self.shipped_events(due, events_from).await?;
             evidence = add_events_of_platform(&mut events, &job, dispatcher).await;
+            if evidence == Evidence::Nothing && !is_same_runner {
+                evidence = Evidence::Unreadable;
+            }
             // An object is written once: a late list of orphans must be whole.
             let is_late = is_late && evidence != Evidence::Unreadable;
             self.keep_remains(due, deployment, number, is_late, remains(&events, due.id, reported))

@@ -112,8 +112,8 @@ pub fn decide(
     others: &[Deployment],
 ) -> LockDecision {
     let Some(owner) = lock.owner() else { return LockDecision::Keep(KeepReason::NoHost) };
-    if let Some(neighbour) = lock.host_process {
-        return LockDecision::Keep(KeepReason::HostProcess(neighbour));
+    if let Some(pid) = lock.host_process {
+        return LockDecision::Keep(KeepReason::HostProcess(pid));
     }
     let earlier = asker.attempts.iter().filter(|attempt| attempt.number < number);
     let earlier = earlier.map(|attempt| (asker.id, attempt));
@@ -144,8 +144,10 @@ pub fn decide(
     let own = asker.attempts.iter().find(|attempt| attempt.number == number);
     let compared_at = own.and_then(|attempt| attempt.claim.as_ref()).map(|claim| claim.at);
     let unwritten = suspects.iter().find(|(.., attempt)| {
-        // The asker's claim may have read the environment before the write of what was salvaged ended.
-        let known_at = attempt.salvaged_at.map(|at| at.saturating_add(CLOCK_SKEW).unwrap_or(at));
+        // The asker's claim may have read the environment before the write of what was salvaged ended. An administrator
+        // who accepts the state has been told of it.
+        let margin = if asker.accept_state { Duration::ZERO } else { CLOCK_SKEW };
+        let known_at = attempt.salvaged_at.map(|at| at.saturating_add(margin).unwrap_or(at));
         attempt.unwritten.is_some() && compared_at <= gone_at(attempt).max(known_at)
     });
     if let Some((_, deployment, _)) = unwritten {

@@ -331,6 +331,9 @@ fn a_lock_whose_dead_owners_remains_are_unread_is_waited_for_unless_the_state_is
             "{seconds} s before"
         );
     }
+    dead.set_salvaged_at(1, claimed_at - SignedDuration::from_secs(1));
+    asker.accept_state = true;
+    assert!(matches!(decision(&asker, &dead), LockDecision::Break(_)), "it accepts what was told");
 }
 
 #[test]

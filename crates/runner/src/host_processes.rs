@@ -8,6 +8,7 @@ use crate::lock_owner_name;
 use canyon_api::attempt::JudgeLockBody;
 use canyon_domain::ids::EnvUuid;
 use jiff::{SignedDuration, Timestamp};
+use rustix::process::{Uid, getuid};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -30,23 +31,26 @@ const MAX_ANCESTORS: usize = 16;
 /// A living process of this host, not of a job, that may have made the lock on the state of
 /// `environment`.
 pub async fn possible_holder(lock: &JudgeLockBody, environment: EnvUuid) -> Option<u32> {
-    let host = lock.who.rsplit_once('@').map_or("", |(_, host)| host);
+    let (owner, host) = lock.who.rsplit_once('@')?;
     if host != lock_owner_name::host() {
         return None;
     }
+    // The processes of other users have other locks, if this user's locks can be told from theirs.
+    let uid = (lock_owner_name::user().as_deref() == Some(owner)).then(getuid);
     let latest = lock.created.saturating_add(ROUNDING).unwrap_or(Timestamp::MAX);
     let environment = environment.to_string();
-    possible_holder_now(latest, &environment)?;
+    possible_holder_now(latest, &environment, uid)?;
     tokio::time::sleep(END).await;
-    possible_holder_now(latest, &environment)
+    possible_holder_now(latest, &environment, uid)
 }
 
-fn possible_holder_now(latest: Timestamp, environment: &str) -> Option<u32> {
+fn possible_holder_now(latest: Timestamp, environment: &str, uid: Option<Uid>) -> Option<u32> {
     let names =
         fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let may_hold = |process: &Process| {
         PROGRAMS.contains(&process.name.as_str())
             && process.started.is_none_or(|at| at <= latest)
+            && uid.is_none_or(|uid| process.may_be_of(uid))
             && !process.is_of_a_job()
             && !process.works_elsewhere(environment)
     };
@@ -98,6 +102,14 @@ impl Process {
         });
         let name = front.split_once('(')?.1.to_owned();
         Some(Self { pid, name, parent: fields.get(1)?.parse().ok()?, started })
+    }
+
+    /// Whether the process may belong to a user: its real user id is that, or cannot be read.
+    fn may_be_of(&self, uid: Uid) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        let real = line.and_then(|ids| ids.split_whitespace().next()?.parse().ok());
+        real.is_none_or(|real: u32| real == uid.as_raw())
     }
 
     /// Jobs do not count: two of one environment never run at once, and Canyon decides about their locks.

@@ -1,7 +1,7 @@
 //! Handles a state lock that another process holds: asks Canyon who holds it and whether the runner may break it.
 //!
 //! OpenTofu describes a lock with the template of `LockInfo.String` in its `statemgr/locker.go`
-//! (1.12), the same for each kind of storage. Canyon decides; the runner does what the verdict says.
+//! (1.12), the same for each kind of storage. Canyon decides; the runner does what the decision says.
 
 use crate::event::Diagnostic;
 use crate::host_processes;
@@ -98,8 +98,8 @@ impl Locks {
         let started = Instant::now();
         let mut backoff = Backoff::default();
         while !context.stop.is_requested() {
-            let neighbour = host_processes::possible_holder(lock, context.environment).await;
-            let asked = JudgeLockBody { host_process: neighbour, ..lock.clone() };
+            let host_process = host_processes::possible_holder(lock, context.environment).await;
+            let asked = JudgeLockBody { host_process, ..lock.clone() };
             let (reason, class, limit) = match context.api.judge_lock(&asked).await {
                 Ok(answer) => match answer.decision {
                     LockDecision::Keep => return self.wait(lock, &answer, context, log).await,

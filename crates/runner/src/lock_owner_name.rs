@@ -4,12 +4,18 @@
 //! builds do without C, so that reads `/etc/passwd`, and the variable `USER` for a user who is not in it.
 
 use canyon_api::attempt::JudgeLockBody;
+use std::env;
 use std::fs;
 
-/// The user's name, if `/etc/passwd` has one.
+/// The user's name; empty if OpenTofu finds none. `None` if `/etc/passwd` cannot be read.
 pub fn user() -> Option<String> {
     let passwd = fs::read_to_string("/etc/passwd").ok()?;
-    name_of(&passwd, rustix::process::getuid().as_raw()).map(str::to_owned)
+    let uid = rustix::process::getuid().to_string();
+    if let Some(name) = name_of(&passwd, &uid) {
+        return Some(name.to_owned());
+    }
+    let has_home = env::var_os("HOME").is_some_and(|home| !home.is_empty());
+    Some(env::var("USER").ok().filter(|_| has_home).unwrap_or_default())
 }
 
 /// The machine's host name: in a pod or a task, the name of that.
@@ -23,12 +29,13 @@ pub fn may_be_of(lock: &JudgeLockBody) -> bool {
     of == host() && user().is_none_or(|user| user == owner)
 }
 
-/// The first name of a user id in the content of `/etc/passwd`.
-fn name_of(passwd: &str, uid: u32) -> Option<&str> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
+/// The first name of a user id in the content of `/etc/passwd`, as `matchUserIndexValue` of Go's `os/user` finds it.
+fn name_of<'a>(passwd: &'a str, uid: &str) -> Option<&'a str> {
+    passwd.lines().map(str::trim).find_map(|line| {
+        let fields: Vec<_> = line.splitn(7, ':').collect();
+        let [name, _, number, ..] = fields.as_slice() else { return None };
+        let is_entry = fields.len() >= 6 && !name.is_empty() && !name.starts_with(['#', '+', '-']);
+        (is_entry && *number == uid).then_some(*name)
     })
 }
 
@@ -37,11 +44,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_users_name_is_read_by_its_id() {
-        let passwd =
-            "root:x:0:0:root:/root:/bin/bash\n# a note\ncanyon:x:998:997::/:/sbin/nologin\n";
+    fn a_users_name_is_read_by_its_id_as_go_reads_it() {
+        let passwd = "#old:x:998:997::/:/bin/sh\nroot:x:0:0:root:/root:/bin/bash\n+nis:x:998:1::/:/bin/sh\n\
+                      padded:x:0998:997::/:/bin/sh\ncanyon:x:998:997::/:/sbin/nologin\n";
         assert_eq!(
-            [0, 998, 997].map(|uid| name_of(passwd, uid)),
+            ["0", "998", "997"].map(|uid| name_of(passwd, uid)),
             [Some("root"), Some("canyon"), None]
         );
     }

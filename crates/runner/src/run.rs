@@ -211,7 +211,7 @@ impl Run {
         tofu.map_err(|error| unusable(&error))
     }
 
-    /// How long after a wish to stop OpenTofu works. What is left of the time is for the result and the log.
+    /// How long after a request to stop OpenTofu works. What is left of the time is for the result and the log.
     fn grace(&self) -> Duration {
         let time = Duration::from_secs(self.job.stop_seconds.into());
         time.saturating_sub((time / 4).min(Duration::from_secs(10)))

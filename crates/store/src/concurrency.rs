@@ -182,7 +182,7 @@ impl Table {
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "launch deployment";
         let deployment = change.deployment;
-        let mut items = self.move_items(org, change, OPERATION)?;
+        let mut items = self.change_items(org, change, OPERATION)?;
         let number = deployment.open_attempt().map_or(0, |attempt| attempt.number);
         let holder = SlotHolder { deployment: deployment.id, attempt: number };
         for taking in claims {

@@ -256,8 +256,8 @@ impl Table {
         org: OrgUuid,
         change: &DeploymentChange<'_>,
     ) -> Result<Saved, StoreError> {
-        const OPERATION: &str = "move deployment";
-        let mut items = self.move_items(org, change, OPERATION)?;
+        const OPERATION: &str = "change deployment";
+        let mut items = self.change_items(org, change, OPERATION)?;
         let releases = self.slot_releases(org, change.deployment);
         let own = items.len();
         items.extend(releases);
@@ -276,7 +276,7 @@ impl Table {
     }
 
     /// The items of a step, without the slots that it releases.
-    pub(crate) fn move_items(
+    pub(crate) fn change_items(
         &self,
         org: OrgUuid,
         change: &DeploymentChange<'_>,

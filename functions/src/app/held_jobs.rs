@@ -6,6 +6,7 @@ use crate::app::error::AppError;
 use canyon_api::agent::{HeldJob, JobKey};
 use canyon_domain::agent::{Agent, SessionStart};
 use canyon_domain::agent_job::{AgentJob, DesiredState};
+use canyon_domain::attempt::{Attempt, Salvage};
 use canyon_domain::ids::{AgentId, OrgUuid, RunnerUuid};
 use canyon_store::StoreError;
 use canyon_store::contention::MAX_TRIES;
@@ -157,14 +158,18 @@ impl App {
         Ok(jobs)
     }
 
-    /// Whether the agent holds a job whose attempt has not ended. A job of an ended attempt stays until Canyon has read
-    /// what it left, which can take for ever if the agent's machine is lost.
+    /// Whether the agent holds a job whose attempt has not ended, or is connected and holds one of which Canyon must still
+    /// read what it left. If the agent's machine is lost, that can take for ever.
     pub(super) async fn holds_a_job(&self, org: OrgUuid, agent: &Agent) -> Result<bool, AppError> {
+        let is_connected = agent.live_session(self.now()).is_some();
+        let needs = |attempt: &Attempt| {
+            attempt.ended.is_none() || (is_connected && attempt.salvage == Salvage::Pending)
+        };
         let held = self.jobs_held(org).await?;
         for job in held.iter().filter(|job| has_taken(agent, job)) {
             let deployment = self.table.deployment(org, job.deployment).await?;
             let attempts = deployment.iter().flat_map(|found| &found.attempts);
-            if attempts.filter(|of| of.number == job.attempt).any(|of| of.ended.is_none()) {
+            if attempts.filter(|of| of.number == job.attempt).any(needs) {
                 return Ok(true);
             }
         }

@@ -16,6 +16,8 @@ use canyon_domain::backend::backend_file;
 use canyon_domain::claimant::Claimant;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::ids::OrgUuid;
+use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Executable, Job};
 use canyon_domain::lifecycle::{self, Refused, TOKEN_LIFETIME};
 use canyon_domain::runner::local::Executable as Program;
@@ -174,6 +176,24 @@ impl App {
         }
     }
 
+    /// The environment and its unfinished run. A late reading writes both in one transaction: so the environment is read
+    /// again after that run, and knows at least what the run says was read.
+    async fn with_unfinished(
+        &self,
+        org: OrgUuid,
+        environment: Environment,
+    ) -> Result<(Environment, Option<Deployment>), AppError> {
+        let Some(id) = environment.unfinished() else { return Ok((environment, None)) };
+        let unfinished = self.table.deployment(org, id).await?;
+        let (project, env) = (&environment.project_id, &environment.id);
+        let again = self.table.environment(org, project, env).await?;
+        let again = again.filter(|again| again.uuid == environment.uuid);
+        match again {
+            Some(again) if again.unfinished() == Some(id) => Ok((again, unfinished)),
+            Some(_) | None => Err(AppError::contended(&environment.id)),
+        }
+    }
+
     /// The job description for the runner of an attempt. The inner error says why the runner's definition, which was
     /// changed since the launch, cannot be used.
     async fn job(
@@ -206,10 +226,7 @@ impl App {
         let attempt = deployment.attempts.last();
         let attempt: &Attempt = attempt.ok_or_else(|| gone("the attempt"))?;
         let (executable, variables) = local_settings(&definition);
-        let unfinished = match environment.unfinished() {
-            Some(id) => self.table.deployment(of.org, id).await?,
-            None => None,
-        };
+        let (environment, unfinished) = self.with_unfinished(of.org, environment).await?;
         let storage = &definition.state_storage;
         let (storage, state) = environment.state_for_job(deployment, storage, unfinished.as_ref());
         Ok(Ok(Job {

@@ -1,4 +1,4 @@
-//! Judges whether a runner may break a lock on its state.
+//! Decides whether a runner may break a lock on its state.
 
 use super::App;
 use super::runs::Proved;
@@ -26,7 +26,7 @@ const PAGE: u32 = 100;
 const MAX_PAGES: u32 = 5;
 
 impl App {
-    /// Judges a lock that blocks an attempt. A verdict to break it is recorded before it is returned; the same verdict
+    /// Decides about a lock that blocks an attempt. A decision to break it is recorded before it is returned; the same one
     /// again changes nothing. While the runner has to wait, the launcher observes whether the lock owner's job is gone.
     ///
     /// # Errors
@@ -44,14 +44,14 @@ impl App {
                 return Err(Refused::Superseded.into());
             }
             let others = self.newest_launched(of.org, deployment.env_uuid).await?;
-            let verdict = state_lock::decide(lock, &deployment, of.number, &others);
-            let changed = state_lock::record_decision(&mut deployment, lock, &verdict, self.now());
-            let answer = answer(lock, &verdict, &deployment);
+            let decision = state_lock::decide(lock, &deployment, of.number, &others);
+            let changed = state_lock::record_decision(&mut deployment, lock, &decision, self.now());
+            let answer = answer(lock, &decision, &deployment);
             if !changed {
                 return Ok(answer);
             }
             deployment.version += 1;
-            let saved = match &verdict {
+            let saved = match &decision {
                 state_lock::LockDecision::Break(proof) => {
                     let record = self.record_of_break(lock, proof, &deployment);
                     self.table.save_deployment_with(of.org, &deployment, &record).await?
@@ -113,11 +113,11 @@ impl App {
 
 fn answer(
     lock: &StateLock,
-    verdict: &state_lock::LockDecision,
+    decision: &state_lock::LockDecision,
     asker: &Deployment,
 ) -> JudgeLockAnswer {
-    let must_stay = matches!(verdict, state_lock::LockDecision::Keep(KeepReason::Unwritten(_)));
-    let (word, reason) = match verdict {
+    let must_stay = matches!(decision, state_lock::LockDecision::Keep(KeepReason::Unwritten(_)));
+    let (word, reason) = match decision {
         state_lock::LockDecision::Break(proof) => (LockDecision::Break, proof.to_string()),
         state_lock::LockDecision::Keep(reason) => (LockDecision::Keep, reason.to_string()),
         state_lock::LockDecision::Wait(holder) => {

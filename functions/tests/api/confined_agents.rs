@@ -5,6 +5,10 @@ use crate::harness::{Answer, Api, message};
 use crate::job::lose;
 use canyon_domain::agent::{Agent, TokenScope};
 use canyon_domain::agent_job::DesiredState;
+use canyon_domain::attempt::Salvage;
+use canyon_domain::ports::Clock as _;
+use canyon_store::deployment_item::Wake;
+use canyon_store::outcome::Saved;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -242,8 +246,18 @@ async fn an_agent_by_a_token_for_labels_that_holds_a_job_keeps_its_name_until_th
             assert!(told.contains("holds a job") && told.contains("canyon forget"), "{told}");
         }
     }
-    // Its machine is lost, and Canyon waits for what the job left.
-    lose(&api, job_key["deployment"].as_str().unwrap()).await;
+    // The attempt has ended, and the agent is to send what its job left.
+    let id = job_key["deployment"].as_str().unwrap();
+    lose(&api, id).await;
+    let mut ended = crate::job::stored(&api, id).await;
+    ended.set_salvage(1, Salvage::Pending, api.clock.now());
+    ended.version += 1;
+    let saved = api.app.table.save_deployment(api.ours.uuid, &ended, Wake::None).await.unwrap();
+    assert_eq!(saved, Saved::Yes);
+    offers(&api, &labels, "berlin").await;
+    assert_eq!(code(&opens_by_key(&api, &key, "berlin").await), (409, "contended"));
+    // Its machine is lost.
+    api.clock.advance(Duration::from_mins(2));
     assert_ne!(job(&api, &job_key).await.unwrap().desired, DesiredState::Forget);
     assert_eq!(opens_by_key(&api, &key, "berlin").await.0, 201);
 }

@@ -153,6 +153,24 @@ async fn events_that_the_platform_does_not_return_at_first_are_read_later() {
 }
 
 #[tokio::test]
+async fn a_platform_to_which_the_runner_was_changed_since_does_not_prove_that_a_job_left_nothing() {
+    let world = World::new().await;
+    let (due, platform) = applying(&world, (0, 0)).await;
+    *platform.loses_output.lock().unwrap() = true;
+    dies(&world, due, &platform).await;
+    assert!(world.read(due).await.to_salvage().is_some());
+    world.change_runner(due.org).await;
+    *platform.loses_output.lock().unwrap() = false;
+    world.clock.by(11);
+    world.reconcile(due).await;
+    assert!(world.read(due).await.to_salvage().is_some(), "its own platform may have the events");
+    *platform.events.lock().unwrap() = UNWRITTEN.to_vec();
+    world.clock.by(11);
+    world.reconcile(due).await;
+    assert_is_salvaged(&world, due, &platform).await;
+}
+
+#[tokio::test]
 async fn a_platform_without_output_leaves_no_doubt_about_a_run_that_was_reporting_until_its_end() {
     for (silence, is_unsalvaged) in [(20, false), (61, true)] {
         let world = World::new().await;
