@@ -22,7 +22,7 @@ use uuid::Uuid;
 /// lock of an earlier one.
 const LOOK_BACK: usize = 50;
 /// The deployments of one page, and the most pages that are read: many deployments may wait, and have no attempt yet.
-const PAGE: u32 = 100;
+const PAGE: u32 = 50;
 const MAX_PAGES: u32 = 5;
 
 impl App {
