@@ -5,7 +5,7 @@
 //! go-retryablehttp, the SDK for S3), of git 2.39 and curl, and of OpenSSH 9.
 
 /// The texts, in lower case.
-const TEXTS: [&str; 35] = [
+const TEXTS: [&str; 41] = [
     // Name resolution.
     "no such host",
     "server misbehaving",
@@ -35,6 +35,13 @@ const TEXTS: [&str; 35] = [
     "recv failure",
     "send failure",
     "use of closed network connection",
+    // Go's `net/http`, of a connection that ended between two requests or before an answer.
+    "server closed idle connection",
+    "transport connection broken",
+    "after connection loss",
+    "timeout awaiting response headers",
+    "http2: client conn",
+    "received goaway",
     // Answers. For an answer with 429 or 5xx, OpenTofu's registry client prints the status text of the server.
     "request failed after",
     "429 too many requests",
@@ -95,6 +102,8 @@ mod tests {
             "Get \"http://127.0.0.1:1/a/b/c/versions\": EOF.",
             "source code from \"http://127.0.0.1:1/x.zip\": bad response code: 503",
             "operation error S3: ListObjectsV2, https response error StatusCode: 503, RequestID: , api error ServiceUnavailable: Service Unavailable",
+            "Failed to save state: operation error S3: HeadObject, exceeded maximum number of attempts, 5, https response error StatusCode: 0, RequestID: , HostID: , request send failed, Head \"http://127.0.0.1:1/a\": http: server closed idle connection",
+            "Put \"http://127.0.0.1:1/a\": net/http: HTTP/1.x transport connection broken: write tcp 127.0.0.1:2->127.0.0.1:1: write: protocol wrong type for socket",
             "Failed to unlock: UNLOCK http://127.0.0.1:1 giving up after 1 attempt(s)\n\nOpenTofu acquires a lock when accessing your state",
             "fatal: unable to access 'https://git.invalid/x.git/': Could not resolve host: git.invalid",
             "fatal: unable to access 'https://127.0.0.1:1/x.git/': Failed to connect to 127.0.0.1 port 1 after 0 ms: Couldn't connect to server",
