@@ -11,9 +11,9 @@ mod offers;
 
 pub use local_or_agent::LocalOrAgent;
 
-use crate::org_cache::OrgCache;
 use canyon_dispatch::{Dispatcher, Platform, Target};
 use canyon_domain::agent::Agent;
+use canyon_domain::expiring_cache::ExpiringCache;
 use canyon_domain::ids::{AgentId, OrgUuid};
 use canyon_domain::ports::Clock;
 use canyon_domain::runner::{LaunchedBy, RunnerType};
@@ -28,6 +28,8 @@ use std::sync::Arc;
 /// How long the launcher caches an organization's agents. It is short compared with the lease of an
 /// agent's session.
 const AGENTS_CACHE_LIFETIME: SignedDuration = SignedDuration::from_secs(1);
+/// The most organizations whose agents or limits the launcher caches.
+pub(crate) const MAX_CACHED_ORGANIZATIONS: usize = 1_000;
 
 /// Notifies an agent that there may be work for it.
 pub type Hint = Arc<dyn Fn(OrgUuid, &AgentId) + Send + Sync>;
@@ -38,7 +40,7 @@ pub struct AgentPlatform {
     table: Table,
     clock: Arc<dyn Clock>,
     hint: Hint,
-    known: Arc<OrgCache<Agent>>,
+    known: Arc<ExpiringCache<OrgUuid, Arc<[Agent]>>>,
     offers: Arc<Offers>,
     /// Runner image for the Jobs of remote runners, if the runner names none.
     image: Option<String>,
@@ -58,7 +60,7 @@ impl AgentPlatform {
             table: table.clone(),
             clock: clock.clone(),
             hint,
-            known: Arc::new(OrgCache::expiring_after(AGENTS_CACHE_LIFETIME)),
+            known: Arc::new(ExpiringCache::new(AGENTS_CACHE_LIFETIME, MAX_CACHED_ORGANIZATIONS)),
             offers: Arc::default(),
             image: image.map(str::to_owned),
         }

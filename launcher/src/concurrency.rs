@@ -1,11 +1,12 @@
 //! The concurrency slots that a new attempt needs, where limits apply to concurrent attempts.
 
-use crate::org_cache::OrgCache;
+use crate::agents::MAX_CACHED_ORGANIZATIONS;
 use crate::resolved_runner::ResolvedRunner;
 use crate::{LaunchError, Launcher};
 use canyon_domain::concurrency::{ConcurrencyLimit, ConcurrencySlot, HeldSlot, LimitScope};
 use canyon_domain::deadline::DEFERRED_CHECK_INTERVAL;
 use canyon_domain::deployment::Deployment;
+use canyon_domain::expiring_cache::ExpiringCache;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::waiting::Hold;
 use canyon_store::concurrency::SlotClaim;
@@ -21,11 +22,11 @@ const SLOT_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// The cached limits of each organization.
 #[derive(Debug)]
-pub struct KnownLimits(OrgCache<ConcurrencyLimit>);
+pub struct KnownLimits(ExpiringCache<OrgUuid, Arc<[ConcurrencyLimit]>>);
 
 impl Default for KnownLimits {
     fn default() -> Self {
-        Self(OrgCache::expiring_after(LIMITS_CACHE_LIFETIME))
+        Self(ExpiringCache::new(LIMITS_CACHE_LIFETIME, MAX_CACHED_ORGANIZATIONS))
     }
 }
 
@@ -54,17 +55,17 @@ impl Launcher {
         deployment: &Deployment,
         resolved: &ResolvedRunner,
     ) -> Result<ConcurrencySlots, LaunchError> {
-        let mut places = Vec::new();
+        let mut slots = Vec::new();
         for limit in
             self.limits_of(org).await?.iter().filter(|limit| limit.scope.covers(deployment))
         {
             let held = self.table.held_slots(org, &limit.scope).await?;
             // Concurrent callers choose different slots, so that few of them lose a race.
             let hint = self.entropy.id(self.clock.now()).as_u64_pair().1;
-            if let Some(place) = limit.free_slot(&held, hint) {
-                places.push(SlotClaim { slot: place, former_holder: None });
+            if let Some(slot) = limit.free_slot(&held, hint) {
+                slots.push(SlotClaim { slot, former_holder: None });
             } else if let Some(taking) = self.orphaned_slot(org, limit, &held, hint).await? {
-                places.push(taking);
+                slots.push(taking);
             } else {
                 return Ok(ConcurrencySlots::None {
                     hold: Hold::Limit(limit.scope.clone()),
@@ -73,7 +74,7 @@ impl Launcher {
                 });
             }
         }
-        if !places.is_empty()
+        if !slots.is_empty()
             && let Some(reason) = resolved.no_agent_reason().await
         {
             return Ok(ConcurrencySlots::None {
@@ -82,7 +83,7 @@ impl Launcher {
                 pause: DEFERRED_CHECK_INTERVAL,
             });
         }
-        Ok(ConcurrencySlots::Free(places))
+        Ok(ConcurrencySlots::Free(slots))
     }
 
     /// A slot whose holder is not an open attempt. There should be none, so the launcher logs it.
@@ -97,25 +98,25 @@ impl Launcher {
         if usize::try_from(limit.max_jobs).is_ok_and(|max| held.len() > max) {
             return Ok(None);
         }
-        for place in limit.slots_to_check(held, hint) {
-            let holder = place.holder;
+        for slot in limit.slots_to_check(held, hint) {
+            let holder = slot.holder;
             let deployment = self.table.deployment(org, holder.deployment).await?;
             if !holder.is_open(deployment.as_ref()) {
                 tracing::warn!(deployment = %holder.deployment, scope = %limit.scope, "reclaims a concurrency slot that its attempt did not release");
-                let place = ConcurrencySlot { scope: limit.scope.clone(), number: place.number };
-                return Ok(Some(SlotClaim { slot: place, former_holder: Some(holder) }));
+                let slot = ConcurrencySlot { scope: limit.scope.clone(), number: slot.number };
+                return Ok(Some(SlotClaim { slot, former_holder: Some(holder) }));
             }
         }
         Ok(None)
     }
 
     async fn limits_of(&self, org: OrgUuid) -> Result<Arc<[ConcurrencyLimit]>, LaunchError> {
-        let read = async {
+        let read = || async move {
             let mut limits = self.table.all_limits(org).await?;
             // The organization's limit last: the reason to wait then names the narrower limit.
             limits.sort_by_key(|limit| matches!(limit.scope, LimitScope::Organization));
-            Ok(limits)
+            Ok(limits.into())
         };
-        self.limits.0.get(org, self.clock.now(), read).await
+        self.limits.0.get_or_read(org, self.clock.now(), read).await
     }
 }

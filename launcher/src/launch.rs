@@ -58,8 +58,8 @@ impl Launcher {
             lifecycle::end_without_attempt(&mut deployment, Outcome::Failed(failure), now);
             return self.save(due, deployment).await;
         }
-        let places = match self.concurrency_slots(due.org, &deployment, resolved).await? {
-            ConcurrencySlots::Free(places) => places,
+        let slots = match self.concurrency_slots(due.org, &deployment, resolved).await? {
+            ConcurrencySlots::Free(slots) => slots,
             ConcurrencySlots::None { hold, reason, pause } => {
                 deadline::deferred(&mut deployment, hold, reason, now + pause);
                 return self.save(due, deployment).await;
@@ -78,7 +78,7 @@ impl Launcher {
         }
         if let Some(attempt) = deployment.attempts.last_mut() {
             attempt.runner_version = resolved.version;
-            attempt.slots = places.iter().map(|taking| taking.slot.clone()).collect();
+            attempt.slots = slots.iter().map(|taking| taking.slot.clone()).collect();
         }
         environment.record_launch(&deployment);
         deployment.version += 1;
@@ -90,7 +90,7 @@ impl Launcher {
             wake: Wake::None,
             record: None,
         };
-        match self.table.launch_deployment(due.org, &step, &places).await? {
+        match self.table.launch_deployment(due.org, &step, &slots).await? {
             Saved::Yes => self.start(due, deployment, resolved).await,
             Saved::Lost => Ok(StepOutcome::Changed),
         }

@@ -18,7 +18,6 @@ pub mod function;
 mod late_salvage;
 mod launch;
 mod lock_owner;
-mod org_cache;
 mod orphaned_jobs;
 mod orphaned_resources;
 pub mod platforms;

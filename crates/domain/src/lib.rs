@@ -23,6 +23,7 @@ pub mod environment_end;
 pub mod environment_state;
 pub mod event_source;
 pub mod events;
+pub mod expiring_cache;
 pub mod failure;
 pub mod field_error;
 pub mod hold;

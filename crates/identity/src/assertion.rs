@@ -6,20 +6,20 @@
 use crate::signer::{Signer, SignerError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use canyon_domain::expiring_cache::ExpiringCache;
 use canyon_domain::ports::{Clock, Entropy};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A token with less time left is not reused, so that a caller has this long to use it. For a token
 /// with a shorter lifetime than twice this, it is half the lifetime.
 pub(crate) const MIN_REMAINING_LIFE: Duration = Duration::from_mins(1);
-/// Most cached tokens; beyond that the cache is cleared, and tokens are signed again.
+/// The most cached tokens.
 const MAX_CACHED: usize = 1_000;
 /// Claims that only the issuer sets (RFC 7519, section 4.1).
 const RESERVED: [&str; 7] = ["iss", "sub", "aud", "iat", "nbf", "exp", "jti"];
@@ -64,10 +64,19 @@ impl AssertionRequest {
 /// first caller gives up.
 type PendingToken = Shared<BoxFuture<'static, Result<SecretString, AssertionError>>>;
 
-/// Cache of signed tokens, by their contents.
-#[derive(Default)]
-pub(crate) struct AssertionCache(Mutex<HashMap<String, CachedToken>>);
+/// How long a token that is not used any more stays in the cache.
+const CACHE_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
+/// Cache of signed tokens, by their contents.
+pub(crate) struct AssertionCache(ExpiringCache<String, CachedToken>);
+
+impl Default for AssertionCache {
+    fn default() -> Self {
+        Self(ExpiringCache::new(CACHE_LIFETIME, MAX_CACHED))
+    }
+}
+
+#[derive(Clone)]
 struct CachedToken {
     until: Timestamp,
     pending: PendingToken,
@@ -107,23 +116,15 @@ impl AssertionCache {
         rest: Duration,
         context: &SigningContext<'_>,
     ) -> PendingToken {
-        let key = request.key();
         let now = context.clock.now();
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.get(&key).filter(|found| found.is_usable(now)) {
-            return found.pending.clone();
-        }
-        if known.len() >= MAX_CACHED {
-            known.retain(|_, entry| entry.is_usable(now));
-        }
-        if known.len() >= MAX_CACHED {
-            known.clear();
-        }
-        let rest = rest.min(request.lifetime / 2);
-        let until = now + request.lifetime.saturating_sub(rest);
-        let pending = sign(claims(request, context, now), request, context).boxed().shared();
-        known.insert(key, CachedToken { until, pending: pending.clone() });
-        pending
+        let make = || {
+            // At least half of the life is used, also of short tokens.
+            let rest = rest.min(request.lifetime / 2);
+            let until = now + request.lifetime.saturating_sub(rest);
+            let pending = sign(claims(request, context, now), request, context).boxed().shared();
+            CachedToken { until, pending }
+        };
+        self.0.get_or_insert(request.key(), now, |token| token.is_usable(now), make).pending
     }
 }
 

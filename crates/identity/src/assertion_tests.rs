@@ -123,25 +123,3 @@ async fn a_caller_cannot_override_a_claim_of_the_issuer() {
     }
     assert_eq!(world.signed(), 0);
 }
-
-#[tokio::test]
-async fn many_subjects_do_not_fill_the_memory() {
-    let assertions = AssertionCache::default();
-    let signer: Arc<dyn Signer> = TestSigner::new();
-    let clock = TestClock::new();
-    for number in 0..=MAX_CACHED {
-        let context = SigningContext {
-            issuer: "i",
-            signer: &signer,
-            clock: clock.as_ref(),
-            entropy: &System,
-        };
-        // Not polled, so nothing is signed.
-        drop(assertions.pending(
-            &statement(&number.to_string(), 300),
-            MIN_REMAINING_LIFE,
-            &context,
-        ));
-        assert!(assertions.0.lock().unwrap().len() <= MAX_CACHED);
-    }
-}

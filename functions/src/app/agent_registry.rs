@@ -5,6 +5,7 @@ use crate::agent_hints::AgentHints;
 use canyon_api::agent::JobKey;
 use canyon_domain::agent::{Adoption, Agent};
 use canyon_domain::agent_job::DesiredState;
+use canyon_domain::expiring_cache::ExpiringCache;
 use canyon_domain::ids::{AgentId, OrgId, OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::runner::agents::{AgentSettings, AgentTarget, ProfileName};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
@@ -13,9 +14,7 @@ use canyon_store::StoreError;
 use canyon_store::runner_profiles::ProfileAgents;
 use canyon_store::runners::RunnerRecord;
 use jiff::{SignedDuration, Timestamp};
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a cached list of runners or runner profiles is used without a new read.
@@ -25,7 +24,7 @@ const NAMES_LIFE: SignedDuration = SignedDuration::from_mins(1);
 /// If an agent has not acted on a notification, it receives the notification again after this time: the first answer
 /// may have been lost. An immediate repetition would come before the agent can act.
 const REPEAT_INTERVAL: SignedDuration = SignedDuration::from_secs(2);
-/// The most entries of each kind. Beyond that, all entries of the kind are dropped.
+/// The most cached entries of each kind.
 const MAX_ENTRIES: usize = 10_000;
 
 /// A runner whose jobs agents launch.
@@ -80,16 +79,26 @@ pub(crate) enum NotificationKind {
     Tail(u64),
 }
 
-type Cache<K, V> = Mutex<HashMap<K, (Timestamp, V)>>;
 /// A cached query: the runners of an organization, or only the named one.
 type RunnerQuery = (OrgUuid, Option<RunnerId>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Caches {
-    runners: Cache<RunnerQuery, Arc<[ServedRunner]>>,
-    profiles: Cache<OrgUuid, Arc<[ProfileAgents]>>,
-    names: Cache<OrgId, OrgUuid>,
-    notifications: Cache<Notification, ()>,
+    runners: ExpiringCache<RunnerQuery, Arc<[ServedRunner]>>,
+    profiles: ExpiringCache<OrgUuid, Arc<[ProfileAgents]>>,
+    names: ExpiringCache<OrgId, OrgUuid>,
+    notifications: ExpiringCache<Notification, ()>,
+}
+
+impl Default for Caches {
+    fn default() -> Self {
+        Self {
+            runners: ExpiringCache::new(RUNNERS_LIFE, MAX_ENTRIES),
+            profiles: ExpiringCache::new(RUNNERS_LIFE, MAX_ENTRIES),
+            names: ExpiringCache::new(NAMES_LIFE, MAX_ENTRIES),
+            notifications: ExpiringCache::new(REPEAT_INTERVAL, MAX_ENTRIES),
+        }
+    }
 }
 
 /// The interval between two reads for a waiting agent, if other processes write and send no hints.
@@ -108,25 +117,6 @@ pub struct AgentRegistry {
     /// The interval between two reads for a waiting agent.
     pub(crate) read_interval: Duration,
     caches: Arc<Caches>,
-}
-
-fn cached<K: Eq + Hash, V: Clone>(
-    kept: &Cache<K, V>,
-    key: &K,
-    life: SignedDuration,
-    now: Timestamp,
-) -> Option<V> {
-    let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    let (since, value) = kept.get(key)?;
-    (now.duration_since(*since) < life).then(|| value.clone())
-}
-
-fn insert<K: Eq + Hash, V>(kept: &Cache<K, V>, key: K, value: V, now: Timestamp) {
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() >= MAX_ENTRIES {
-        kept.clear();
-    }
-    kept.insert(key, (now, value));
 }
 
 impl Default for AgentRegistry {
@@ -153,12 +143,12 @@ impl AgentRegistry {
 
     /// Whether the agent did not receive this notification in the last [`REPEAT_INTERVAL`].
     pub(crate) fn is_new(&self, notification: &Notification, now: Timestamp) -> bool {
-        cached(&self.caches.notifications, notification, REPEAT_INTERVAL, now).is_none()
+        self.caches.notifications.get(notification, now).is_none()
     }
 
     /// Remembers that the agent receives the notification now.
     pub(crate) fn remember(&self, notification: Notification, now: Timestamp) {
-        insert(&self.caches.notifications, notification, (), now);
+        self.caches.notifications.insert(notification, (), now);
     }
 }
 
@@ -169,11 +159,11 @@ impl App {
         name: &OrgId,
     ) -> Result<Option<OrgUuid>, StoreError> {
         let (names, now) = (&self.agents.caches.names, self.now());
-        if let Some(org) = cached(names, name, NAMES_LIFE, now) {
+        if let Some(org) = names.get(name, now) {
             return Ok(Some(org));
         }
         let Some(found) = self.table.organization_named(name).await? else { return Ok(None) };
-        insert(names, name.clone(), found.uuid, now);
+        names.insert(name.clone(), found.uuid, now);
         Ok(Some(found.uuid))
     }
 
@@ -202,21 +192,15 @@ impl App {
         org: OrgUuid,
         only: Option<&RunnerId>,
     ) -> Result<Arc<[ServedRunner]>, StoreError> {
-        let (runners, now) = (&self.agents.caches.runners, self.now());
-        let wanted = (org, only.cloned());
-        if let Some(found) = cached(runners, &wanted, RUNNERS_LIFE, now) {
-            return Ok(found);
-        }
-        let found: Arc<[ServedRunner]> = match only {
-            Some(id) => {
-                self.table.runner(org, id).await?.iter().filter_map(ServedRunner::of).collect()
-            }
-            None => {
-                self.table.all_runners(org).await?.iter().filter_map(ServedRunner::of).collect()
-            }
+        let read = || async move {
+            let found = match only {
+                Some(id) => self.table.runner(org, id).await?.into_iter().collect(),
+                None => self.table.all_runners(org).await?,
+            };
+            Ok(found.iter().filter_map(ServedRunner::of).collect())
         };
-        insert(runners, wanted, found.clone(), now);
-        Ok(found)
+        let (runners, wanted) = (&self.agents.caches.runners, (org, only.cloned()));
+        runners.get_or_read(wanted, self.now(), read).await
     }
 
     /// The agents that each runner profile names.
@@ -224,12 +208,7 @@ impl App {
         &self,
         org: OrgUuid,
     ) -> Result<Arc<[ProfileAgents]>, StoreError> {
-        let (profiles, now) = (&self.agents.caches.profiles, self.now());
-        if let Some(found) = cached(profiles, &org, RUNNERS_LIFE, now) {
-            return Ok(found);
-        }
-        let found: Arc<[ProfileAgents]> = self.table.agents_of_profiles(org).await?.into();
-        insert(profiles, org, found.clone(), now);
-        Ok(found)
+        let read = || async move { Ok(self.table.agents_of_profiles(org).await?.into()) };
+        self.agents.caches.profiles.get_or_read(org, self.now(), read).await
     }
 }

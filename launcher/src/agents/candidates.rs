@@ -7,6 +7,7 @@ use canyon_domain::causes::Causes;
 use canyon_domain::ids::AgentId;
 use canyon_domain::runner::agents::AgentTarget;
 use canyon_store::StoreError;
+use std::sync::Arc;
 
 impl AgentDispatcher {
     /// The agent selector of the runner, or of the profile that the deployment uses.
@@ -17,25 +18,29 @@ impl AgentDispatcher {
 
     /// The agents that may launch jobs of the runner, or only the agent that the deployment names.
     pub(super) async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
-        let (table, org, now) = (&self.platform.table, self.target.org, self.now());
         let (runner, target) = (&self.target.runner_id, self.agent_target());
         if let Some(only) = &self.target.agent {
             // Read it again rather than from the cache: if the agent no longer exists, the job ends.
-            let found = table.agent(org, &only.id).await?;
+            let found = self.platform.table.agent(self.target.org, &only.id).await?;
             // If a user's own machine was deleted, its name may be another user's machine now.
             let may = |agent: &Agent| {
                 agent.may_serve_alone(runner, target) && agent.launches_for(only.by)
             };
             return Ok(found.into_iter().filter(may).collect());
         }
-        let all = self.platform.known.get(org, now, table.all_agents(org)).await?;
+        let all = self.all_agents().await?;
         Ok(all.iter().filter(|agent| agent.may_serve(runner, target)).cloned().collect())
+    }
+
+    async fn all_agents(&self) -> Result<Arc<[Agent]>, StoreError> {
+        let org = self.target.org;
+        let read = || async move { Ok(self.platform.table.all_agents(org).await?.into()) };
+        self.platform.known.get_or_read(org, self.now(), read).await
     }
 
     /// The agents that a profile of the runner may select.
     async fn agents_of_profiles(&self) -> Result<Vec<Agent>, StoreError> {
-        let (table, org, now) = (&self.platform.table, self.target.org, self.now());
-        let all = self.platform.known.get(org, now, table.all_agents(org)).await?;
+        let all = self.all_agents().await?;
         let may = |agent: &&Agent| {
             let its_own = agent.runner.as_ref().is_none_or(|own| *own == self.target.runner_id);
             agent.adoption == Adoption::Adopted && !agent.reserved && its_own

@@ -3,12 +3,12 @@
 
 use super::{AccessToken, FederationError, RunnerIdentity};
 use aws_credential_types::Credentials;
+use canyon_domain::expiring_cache::ExpiringCache;
 use canyon_domain::ports::Clock;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use jiff::{SignedDuration, Timestamp};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A result with less time left is not reused, so that a caller has this long to use it. For a
 /// result with a shorter lifetime than twice this, it is half the lifetime.
@@ -16,8 +16,10 @@ const MIN_REMAINING_LIFE: SignedDuration = SignedDuration::from_mins(5);
 /// How long a rejection is cached, so that a thousand deployments of a runner without access make
 /// one call. After an administrator fixes the access, callers wait at most this long.
 const REJECTION_CACHE_TIME: SignedDuration = SignedDuration::from_secs(10);
-/// Most cached results; beyond that the cache is cleared, and tokens are exchanged again.
+/// The most cached results.
 const MAX_CACHED: usize = 1_000;
+/// How long a result that no caller uses any more stays in the cache.
+const CACHE_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// The runner and every parameter of the request: two runners never share a result, whatever they
 /// request.
@@ -62,11 +64,11 @@ struct Finished<T> {
 type PendingExchange<T> = Shared<BoxFuture<'static, Finished<T>>>;
 
 /// Exchanges by request.
-pub(super) struct Exchanges<T>(Mutex<HashMap<Key, PendingExchange<T>>>);
+pub(super) struct Exchanges<T>(ExpiringCache<Key, PendingExchange<T>>);
 
 impl<T> Default for Exchanges<T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(ExpiringCache::new(CACHE_LIFETIME, MAX_CACHED))
     }
 }
 
@@ -81,32 +83,9 @@ impl<T: Expiring + Clone + Send + Sync + 'static> Exchanges<T> {
     where
         F: Future<Output = Result<T, FederationError>> + Send + 'static,
     {
-        self.pending(key, clock, exchange).await.result
-    }
-
-    fn pending<F>(
-        &self,
-        key: Key,
-        clock: &Arc<dyn Clock>,
-        exchange: impl FnOnce() -> F,
-    ) -> PendingExchange<T>
-    where
-        F: Future<Output = Result<T, FederationError>> + Send + 'static,
-    {
         let now = clock.now();
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pending) = known.get(&key).filter(|pending| is_usable(pending, now)) {
-            return pending.clone();
-        }
-        if known.len() >= MAX_CACHED {
-            known.retain(|_, pending| is_usable(pending, now));
-        }
-        if known.len() >= MAX_CACHED {
-            known.clear();
-        }
-        let pending = start(exchange(), Arc::clone(clock));
-        known.insert(key, pending.clone());
-        pending
+        let start = || start(exchange(), Arc::clone(clock));
+        self.0.get_or_insert(key, now, |pending| is_usable(pending, now), start).await.result
     }
 }
 
