@@ -1,5 +1,6 @@
 //! Exponential backoff between tries.
 
+use canyon_api::client::MAX_RETRY_AFTER;
 use canyon_domain::ports::Entropy;
 use canyon_identity::system::System;
 use std::time::Duration;
@@ -8,8 +9,6 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(250);
 /// The longest pause: the agent notices within this time that Canyon is back.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The longest pause that Canyon, or a gateway in front of it, may ask for.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
 /// Pauses that double, with jitter so that a fleet of agents does not retry at the same moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,9 +24,9 @@ impl Backoff {
         jittered(nominal)
     }
 
-    /// The next pause, or the one that the answer asked for if that is longer, up to [`LONGEST_PAUSE`].
+    /// The next pause, or the one that the answer asked for if that is longer, up to [`MAX_RETRY_AFTER`].
     pub(crate) fn pause_of(&mut self, asked: Option<Duration>) -> Duration {
-        asked.unwrap_or_default().min(LONGEST_PAUSE).max(self.pause())
+        asked.unwrap_or_default().min(MAX_RETRY_AFTER).max(self.pause())
     }
 
     /// Starts over with the first pause, after a try succeeded.
@@ -66,7 +65,7 @@ mod tests {
         let mut backoff = Backoff::default();
         assert!(backoff.pause_of(None) <= FIRST);
         assert_eq!(backoff.pause_of(Some(Duration::from_mins(1))), Duration::from_mins(1));
-        assert_eq!(backoff.pause_of(Some(Duration::from_hours(24))), LONGEST_PAUSE);
+        assert_eq!(backoff.pause_of(Some(Duration::from_hours(24))), MAX_RETRY_AFTER);
         let own = Backoff { tries: 20 }.pause_of(Some(Duration::from_secs(1)));
         assert!(own >= LONGEST / 2, "{own:?}");
     }

@@ -1,27 +1,16 @@
 //! The connection to Canyon's API. Each request carries the agent's proof of identity.
 
-use crate::answer::{AnswerError, read, set_clock, unreachable};
-use crate::retry_after;
-use crate::server_clock::ServerClock;
 use crate::settings::authorities::Authorities;
 use crate::sign_in::{SignIn, SignInError};
 use canyon_api::agent::{
     OpenSession, Poll, Reports, ReportsTaken, SessionOpened, TakeJobs, TakenJobs, Work,
 };
-use canyon_api::error::{ErrorBody, INCOMPLETE, NO_TOKEN};
-use canyon_api::nonce::{self, ANSWER_NONCE_HEADER, NONCE_HEADER};
+use canyon_api::client::{Client, ClientError};
 use canyon_domain::causes::Causes;
-use canyon_domain::ids::{AgentId, OrgId};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::{Certificate, Method, Response};
-use secrecy::ExposeSecret;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use std::sync::Arc;
-use std::time::Duration;
+use canyon_domain::ids::AgentId;
+use reqwest::Certificate;
+use std::time::{Duration, Instant};
 
-/// How long a request may take, in addition to the time that a poll waits.
-const TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// If the clock was off by more than this, Canyon may have refused a token because of it.
 const WRONG_CLOCK: Duration = Duration::from_secs(5);
@@ -29,48 +18,29 @@ const WRONG_CLOCK: Duration = Duration::from_secs(5);
 /// Why a request failed. Except for a refusal, its effect is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// There was no answer, or it is not Canyon's.
-    #[error(transparent)]
-    Answer(#[from] AnswerError),
-    /// Canyon refused the request.
-    #[error("{message}")]
-    Refused {
-        /// The status code.
-        status: u16,
-        /// The machine-readable code, or an empty text.
-        code: String,
-        /// Canyon's message.
-        message: String,
-        /// The pause that Canyon asks for before the next request.
-        pause: Option<Duration>,
-        /// Whether Canyon supports processes that stand by for the one that superseded them.
-        standby: bool,
-    },
-    /// A gateway is busy or under maintenance, and asked for a pause.
-    #[error("a gateway at {url} answered with status {status}, not Canyon")]
-    Gateway {
-        /// The address.
-        url: String,
-        /// The status code. It shows nothing about Canyon's own answer.
-        status: u16,
-        /// The pause before the next request.
-        pause: Duration,
-    },
+    /// Canyon refused the request, or has not answered it.
+    #[error("{}", Causes(.0))]
+    Client(ClientError),
     /// The agent has no proof of identity at the moment.
     #[error("cannot sign in: {0}")]
     SignIn(#[from] SignInError),
 }
 
 impl ConnectionError {
-    fn status(&self) -> Option<u16> {
+    fn client(&self) -> Option<&ClientError> {
         match self {
-            Self::Refused { status, .. } => Some(*status),
-            Self::Answer(_) | Self::Gateway { .. } | Self::SignIn(_) => None,
+            Self::Client(error) => Some(error),
+            Self::SignIn(_) => None,
         }
     }
 
+    /// The status code, if Canyon itself has answered.
+    pub fn status(&self) -> Option<u16> {
+        self.client()?.status()
+    }
+
     fn has_code(&self, wanted: &str) -> bool {
-        matches!(self, Self::Refused { code, .. } if code == wanted)
+        self.client().and_then(ClientError::code) == Some(wanted)
     }
 
     /// Whether a newer session of this agent has superseded this one.
@@ -78,9 +48,10 @@ impl ConnectionError {
         self.status() == Some(409) && self.has_code("session_superseded")
     }
 
-    /// Whether a newer session has superseded this one, and this process may wait for its end.
+    /// Whether a newer session has superseded this one, and this process may wait for its end. An older Canyon supports
+    /// no processes that stand by.
     pub fn may_stand_by(&self) -> bool {
-        self.is_superseded() && matches!(self, Self::Refused { standby: true, .. })
+        self.is_superseded() && self.client().is_some_and(|error| error.has_detail("standby"))
     }
 
     /// Whether no administrator has adopted this agent yet.
@@ -111,50 +82,28 @@ impl ConnectionError {
         matches!(self.status(), Some(400 | 413 | 422)) && !self.blames_the_network()
     }
 
-    /// Whether the network has damaged the request; see `ErrorBody::was_changed_by_the_network`.
     fn blames_the_network(&self) -> bool {
-        self.has_code(INCOMPLETE) || self.has_code(NO_TOKEN)
+        self.client().is_some_and(ClientError::blames_the_network)
     }
 
     /// The pause that Canyon asks for, or the gateway that answers in its place.
     pub fn pause(&self) -> Option<Duration> {
-        match self {
-            Self::Refused { pause, .. } => *pause,
-            Self::Gateway { pause, .. } => Some(*pause),
-            Self::Answer(_) | Self::SignIn(_) => None,
-        }
+        self.client()?.retry_after()
     }
 }
 
 /// The connection of one agent.
 #[derive(Debug)]
 pub struct ApiConnection {
-    http: reqwest::Client,
-    url: String,
-    base: String,
+    client: Client,
+    agent: AgentId,
     sign_in: SignIn,
-    clock: Arc<ServerClock>,
 }
 
 impl ApiConnection {
-    /// The connection of `agent` in `org` to the Canyon at `url`. Sends no request yet.
-    pub fn new(
-        http: reqwest::Client,
-        url: &str,
-        org: &OrgId,
-        agent: &AgentId,
-        sign_in: SignIn,
-        clock: Arc<ServerClock>,
-    ) -> Self {
-        let url = url.trim_end_matches('/').to_owned();
-        let agent = utf8_percent_encode(agent.as_str(), NON_ALPHANUMERIC);
-        Self {
-            base: format!("{url}/orgs/{org}/agents/{agent}/sessions"),
-            http,
-            url,
-            sign_in,
-            clock,
-        }
+    /// The connection of `agent`. `client` needs no token. Sends no request yet.
+    pub fn new(client: Client, agent: &AgentId, sign_in: SignIn) -> Self {
+        Self { client, agent: agent.clone(), sign_in }
     }
 
     /// The agent's public key in PEM, if it signs in with a key.
@@ -173,7 +122,8 @@ impl ApiConnection {
     ///
     /// [`ConnectionError::is_rejection`] when Canyon rejects the agent for good; other errors are temporary.
     pub async fn open(&self, body: &OpenSession) -> Result<SessionOpened, ConnectionError> {
-        self.call(Method::POST, "", Some(body), TIMEOUT).await
+        let agent = self.agent.as_str();
+        self.call(|client| async move { client.open_session(agent, body).await }).await
     }
 
     /// Asks for work, and waits as long as `body` says.
@@ -182,8 +132,8 @@ impl ApiConnection {
     ///
     /// [`ConnectionError::is_superseded`] when a newer session has begun.
     pub async fn poll(&self, session: u64, body: &Poll) -> Result<Work, ConnectionError> {
-        let timeout = TIMEOUT + Duration::from_secs(body.wait_seconds.into());
-        self.call(Method::POST, &format!("/{session}/poll"), Some(body), timeout).await
+        let agent = self.agent.as_str();
+        self.call(|client| async move { client.poll_work(agent, session, body).await }).await
     }
 
     /// Takes jobs. Idempotent: a repetition has the same answer.
@@ -192,7 +142,8 @@ impl ApiConnection {
     ///
     /// As [`ApiConnection::poll`]. Until the answer is known, the agent must start none of them.
     pub async fn take(&self, session: u64, body: &TakeJobs) -> Result<TakenJobs, ConnectionError> {
-        self.call(Method::POST, &format!("/{session}/take"), Some(body), TIMEOUT).await
+        let agent = self.agent.as_str();
+        self.call(|client| async move { client.take_jobs(agent, session, body).await }).await
     }
 
     /// Reports the states of jobs.
@@ -205,7 +156,8 @@ impl ApiConnection {
         session: u64,
         body: &Reports,
     ) -> Result<ReportsTaken, ConnectionError> {
-        self.call(Method::POST, &format!("/{session}/reports"), Some(body), TIMEOUT).await
+        let agent = self.agent.as_str();
+        self.call(|client| async move { client.report_jobs(agent, session, body).await }).await
     }
 
     /// Ends the session, so that Canyon offers its jobs to other agents at once.
@@ -214,67 +166,32 @@ impl ApiConnection {
     ///
     /// As [`ApiConnection::poll`].
     pub async fn leave(&self, session: u64) -> Result<(), ConnectionError> {
-        self.request::<()>(Method::DELETE, &format!("/{session}"), None, TIMEOUT).await.map(drop)
-    }
-
-    async fn call<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&impl Serialize>,
-        timeout: Duration,
-    ) -> Result<T, ConnectionError> {
-        let answer = self.request(method, path, body, timeout).await?;
-        serde_json::from_slice(&answer).map_err(|error| unreadable(&self.url, error.to_string()))
+        let agent = self.agent.as_str();
+        self.call(|client| async move { client.close_session(agent, session).await }).await
     }
 
     /// Sends a request. If Canyon refuses the token, it retries once with a new one: the clock may have been wrong, or the
     /// token may have expired on the way.
-    async fn request<B: Serialize>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&B>,
-        timeout: Duration,
-    ) -> Result<Vec<u8>, ConnectionError> {
-        let mut may_retry = true;
+    async fn call<T, F>(&self, send: impl Fn(Client) -> F) -> Result<T, ConnectionError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        let (clock, mut may_retry) = (self.client.clock(), true);
         loop {
-            let token = self.sign_in.bearer(&self.clock).await?;
-            let request_id = nonce::generate();
-            let mut request = self
-                .http
-                .request(method.clone(), format!("{}{path}", self.base))
-                .timeout(timeout)
-                .header(NONCE_HEADER, &request_id)
-                .bearer_auth(token.expose_secret());
-            if let Some(body) = body {
-                request = request.json(body);
-            }
-            let response = request.send().await.map_err(|error| unreachable(&self.url, error))?;
-            let off = set_clock(&self.clock, response.headers());
-            // An answer must name this request. An empty JSON object would be a valid answer to most requests, and other
-            // servers may send one. Canyon's answer to another agent would start that agent's jobs here, or end this agent
-            // with that agent's refusal.
-            let answers_this =
-                response.headers().get(ANSWER_NONCE_HEADER).is_some_and(|it| *it == *request_id);
-            if response.status().is_success() {
-                if !answers_this {
-                    let reason = format!(
-                        "it does not name the request: a proxy must let the headers `{NONCE_HEADER}` and `{ANSWER_NONCE_HEADER}` pass"
-                    );
-                    return Err(unreadable(&self.url, reason));
-                }
-                return Ok(read(&self.url, response).await?);
-            }
-            let refusal = refusal(&self.url, response, answers_this).await;
+            let (began, shown) = (Instant::now(), clock.now());
+            let token = self.sign_in.bearer(clock).await?;
+            let error = match send(self.client.with_token(token.clone())).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
             // Only a 401 is about the token.
-            let retry = refusal.status() == Some(401)
+            let retry = error.status() == Some(401)
                 && may_retry
-                && (refusal.blames_the_network()
+                && (error.blames_the_network()
                     || self.sign_in.forget(&token)
-                    || off > WRONG_CLOCK);
+                    || clock.correction_since(began, shown) > WRONG_CLOCK);
             if !retry {
-                return Err(refusal);
+                return Err(ConnectionError::Client(error));
             }
             may_retry = false;
         }
@@ -303,30 +220,6 @@ pub fn http_client(authorities: Option<&Authorities>) -> Result<reqwest::Client,
     builder
         .build()
         .map_err(|error| format!("this machine cannot make requests: {}", Causes(&error)))
-}
-
-fn unreadable(url: &str, reason: String) -> ConnectionError {
-    AnswerError::Unreadable { url: url.to_owned(), reason }.into()
-}
-
-/// The error for an answer that is not a success. The answer may be a gateway's, not Canyon's.
-async fn refusal(url: &str, response: Response, answers_this: bool) -> ConnectionError {
-    let status = response.status().as_u16();
-    let pause = retry_after::pause(response.headers());
-    let text = read(url, response).await.unwrap_or_default();
-    let Some(body) = ErrorBody::of_answer(status, &text).filter(|_| answers_this) else {
-        // A proxy, a firewall or a maintenance page: Canyon itself may accept the request. Only the pause is used.
-        let url = url.to_owned();
-        if let Some(pause) = pause {
-            return ConnectionError::Gateway { url, status, pause };
-        }
-        let reason = format!("status {status}, and not Canyon's answer to this request");
-        return unreadable(&url, reason);
-    };
-    let code =
-        body.details.get("code").and_then(|code| code.as_str()).unwrap_or_default().to_owned();
-    let standby = body.details.get("standby").and_then(serde_json::Value::as_bool).unwrap_or(false);
-    ConnectionError::Refused { status, code, message: body.message, pause, standby }
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 //! `kill -9`, the answer to the next session names the jobs that it holds, and the agent finds them on the platform.
 
 mod agent_loop;
-pub mod answer;
 pub mod arguments;
 pub mod backoff;
 pub mod check;
@@ -20,8 +19,6 @@ pub mod kinds;
 pub mod logging;
 mod next;
 mod reporter;
-mod retry_after;
-pub mod server_clock;
 mod session;
 pub mod settings;
 pub mod sign_in;
@@ -39,12 +36,12 @@ use crate::exit::Exit;
 use crate::kinds::Kind;
 use crate::next::Next;
 use crate::reporter::Reporter;
-use crate::server_clock::ServerClock;
 use crate::settings::Settings;
 use crate::sign_in::SignIn;
 use crate::status::Status;
 use crate::stop::Stop;
 use crate::unconfirmed_takes::UnconfirmedTakes;
+use canyon_api::client::Client;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -94,9 +91,8 @@ pub async fn run_as(
             }
         };
     }
-    let clock = Arc::new(ServerClock::default());
-    let (url, org, name) = (&settings.api_url, &settings.org, &settings.name);
-    let api = Arc::new(ApiConnection::new(http, url, org, name, sign_in, clock));
+    let client = Client::over(http, &settings.api_url, settings.org.as_str());
+    let api = Arc::new(ApiConnection::new(client, &settings.name, sign_in));
     log_start(&settings, &api);
     let (reporter, reports) = Reporter::new(status.clone());
     let (session, sessions) = watch::channel(None);

@@ -1,10 +1,11 @@
 //! Opens the agent's session, and opens a new one when Canyon does not know the present one any more.
 
 use crate::agent_loop::AgentLoop;
-use crate::backoff::{Backoff, LONGEST_PAUSE, jittered};
+use crate::backoff::{Backoff, jittered};
 use crate::connection::ConnectionError;
 use crate::exit::Exit;
 use canyon_api::agent::{JobKey, OpenSession, PROTOCOL, SessionOpened};
+use canyon_api::client::MAX_RETRY_AFTER;
 use canyon_domain::agent::Adoption;
 use canyon_domain::agent_job::MAX_FOUND_JOBS;
 use canyon_domain::ports::{Clock as _, Entropy as _};
@@ -49,8 +50,8 @@ impl AgentLoop {
                         }
                         self.log_pending();
                     }
-                    let wanted =
-                        Duration::from_millis(opened.pause_ms).clamp(ADOPTION_PAUSE, LONGEST_PAUSE);
+                    let wanted = Duration::from_millis(opened.pause_ms)
+                        .clamp(ADOPTION_PAUSE, MAX_RETRY_AFTER);
                     jittered(wanted)
                 }
                 Err(Refusal::Temporary(reason, pause)) => {

@@ -12,10 +12,10 @@ pub mod source;
 pub mod token_file;
 
 use crate::exit::Exit;
-use crate::server_clock::ServerClock;
 use crate::settings::Settings;
 use crate::settings::identity::IdentitySettings;
 use agent_key::{OwnKey, OwnKeyError};
+use canyon_api::client::ServerClock;
 use canyon_domain::causes::Causes;
 use canyon_domain::ids::{AgentId, OrgId};
 use exchange::Exchange;
@@ -89,7 +89,7 @@ impl SignIn {
         match self {
             Self::Key { key, agent, org } => Ok(key.token(agent, org, clock.now())),
             Self::Token(token) => Ok(token.clone()),
-            Self::ServiceAccount(exchange) => exchange.token(clock).await,
+            Self::ServiceAccount(exchange) => exchange.token().await,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The agent's status, for probes, metrics and its next poll.
 
-use crate::backoff::LONGEST_PAUSE;
+use canyon_api::client::MAX_RETRY_AFTER;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// The agent is stuck if its loop has not turned for this time. One turn takes at most the longest pause that Canyon may
 /// ask for, and a poll with its time limit.
-const STUCK: Duration = LONGEST_PAUSE.saturating_add(Duration::from_mins(3));
+const STUCK: Duration = MAX_RETRY_AFTER.saturating_add(Duration::from_mins(3));
 /// The agent is not ready if Canyon has not answered for this time.
 const SILENT: Duration = Duration::from_mins(1);
 /// The most characters of an error that are kept.

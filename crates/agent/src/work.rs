@@ -1,12 +1,13 @@
 //! Polls for work, takes it, and decides when the session or the agent ends.
 
 use crate::agent_loop::AgentLoop;
-use crate::backoff::{Backoff, LONGEST_PAUSE};
+use crate::backoff::Backoff;
 use crate::connection::ConnectionError;
 use crate::exit::Exit;
 use crate::job_name::job_name;
 use crate::next::Next;
 use canyon_api::agent::{JobKey, JobReport, MAX_WAIT_SECONDS, Poll, Work};
+use canyon_api::client::MAX_RETRY_AFTER;
 use canyon_domain::agent_job::OFFER_TIMEOUT;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -67,7 +68,7 @@ impl AgentLoop {
                     backoff.reset();
                     self.status.answered(Some(session));
                     self.status.polled();
-                    let asked = Duration::from_millis(work.pause_ms).min(LONGEST_PAUSE);
+                    let asked = Duration::from_millis(work.pause_ms).min(MAX_RETRY_AFTER);
                     match self.handle(work, draining) {
                         Ok(is_new) if is_new || asked_at.elapsed() > IDLE_PAUSE => asked,
                         Ok(_) => asked.max(IDLE_PAUSE),
@@ -86,7 +87,8 @@ impl AgentLoop {
     /// The pause that Canyon asks for. It is bounded while takes are unconfirmed: this agent may hold those jobs already,
     /// and their time to start runs.
     fn bounded_pause(&self, asked: Option<Duration>) -> Option<Duration> {
-        let longest = if self.unconfirmed.jobs.is_empty() { LONGEST_PAUSE } else { OFFER_TIMEOUT };
+        let longest =
+            if self.unconfirmed.jobs.is_empty() { MAX_RETRY_AFTER } else { OFFER_TIMEOUT };
         asked.map(|pause| pause.min(longest))
     }
 

@@ -7,7 +7,6 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Form, Json, Router};
-use canyon_agent::server_clock::ServerClock;
 use canyon_agent::settings::identity::SourceSettings;
 use canyon_agent::sign_in::exchange::Exchange;
 use canyon_agent::sign_in::source::Source;
@@ -104,12 +103,9 @@ async fn concurrent_requests_share_one_exchange_and_the_token_is_renewed_before_
     let file = folder.path().join("token");
     fs::write(&file, "h.c.s\n").unwrap();
     let exchange = Arc::new(exchange_of(&url, &SourceSettings::File(file.clone())));
-    let clock = Arc::new(ServerClock::default());
     let ask = || {
-        let (exchange, clock) = (exchange.clone(), clock.clone());
-        tokio::spawn(
-            async move { exchange.token(&clock).await.unwrap().expose_secret().to_owned() },
-        )
+        let exchange = exchange.clone();
+        tokio::spawn(async move { exchange.token().await.unwrap().expose_secret().to_owned() })
     };
     let asked: Vec<_> = (0..20).map(|_| ask()).collect();
     for token in asked {
@@ -142,9 +138,8 @@ async fn a_token_in_an_answer_to_another_agents_request_is_not_used() {
     let file = folder.path().join("token");
     fs::write(&file, "h.c.s\n").unwrap();
     let exchange = exchange_of(&url, &SourceSettings::File(file));
-    let clock = ServerClock::default();
-    let refused = exchange.token(&clock).await.unwrap_err().to_string();
-    assert!(refused.contains("does not name the request"), "{refused}");
+    let refused = exchange.token().await.unwrap_err().to_string();
+    assert!(refused.contains("answers another request"), "{refused}");
 }
 
 #[tokio::test]
@@ -156,9 +151,8 @@ async fn a_failed_exchange_names_account_and_source_and_is_not_repeated_at_once(
     let file = folder.path().join("token");
     fs::write(&file, "header.s3cr3t.signature").unwrap();
     let exchange = exchange_of(&url, &SourceSettings::File(file.clone()));
-    let clock = ServerClock::default();
     for _ in 0..5 {
-        let error = exchange.token(&clock).await.unwrap_err().to_string();
+        let error = exchange.token().await.unwrap_err().to_string();
         assert!(error.contains("`agents`") && error.contains("token`: no"), "{error}");
         assert!(!error.contains("s3cr3t"), "{error}");
     }
@@ -175,16 +169,15 @@ async fn a_busy_canyon_is_asked_for_a_token_after_its_pause() {
     let file = folder.path().join("token");
     fs::write(&file, "h.c.s").unwrap();
     let exchange = exchange_of(&url, &SourceSettings::File(file));
-    let clock = ServerClock::default();
-    assert!(exchange.token(&clock).await.is_err());
+    assert!(exchange.token().await.is_err());
     *canyon.busy.lock().unwrap() = None;
     // The agent's own backoff would have retried by now.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let error = exchange.token(&clock).await.unwrap_err().to_string();
+    let error = exchange.token().await.unwrap_err().to_string();
     assert!(error.ends_with("often"), "{error}");
     assert_eq!(canyon.forms.lock().unwrap().len(), 1);
     tokio::time::sleep(Duration::from_millis(5_200)).await;
-    assert_eq!(exchange.token(&clock).await.unwrap().expose_secret(), "cya_2");
+    assert_eq!(exchange.token().await.unwrap().expose_secret(), "cya_2");
 }
 
 #[tokio::test]

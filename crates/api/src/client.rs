@@ -6,11 +6,16 @@ mod deployments;
 mod error;
 mod inventory;
 mod organizations;
+mod retry_after;
 mod runner_checks;
 mod runs;
+mod server_clock;
+mod token_exchange;
 
 pub use deployments::LogPart;
 pub use error::ClientError;
+pub use retry_after::MAX_RETRY_AFTER;
+pub use server_clock::ServerClock;
 
 use crate::attempt::ANSWER_OF;
 use crate::nonce::{self, ANSWER_NONCE_HEADER, NONCE_HEADER};
@@ -20,6 +25,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longer than the longest long poll (25 s) with some network delay.
@@ -42,6 +48,9 @@ pub struct Client {
     url: String,
     org: String,
     token: SecretString,
+    clock: Arc<ServerClock>,
+    /// Whether every answer must name its request; otherwise an answer without a name is accepted.
+    requires_nonce: bool,
 }
 
 impl Client {
@@ -59,7 +68,15 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(ClientError::Setup)?;
-        Ok(Self { http, url: url.trim_end_matches('/').to_owned(), org: org.to_owned(), token })
+        Ok(Self { token, requires_nonce: false, ..Self::over(http, url, org) })
+    }
+
+    /// A client over `http`, without a token. It accepts only answers that name its request: a proxy must let the nonce's
+    /// headers pass.
+    pub fn over(http: reqwest::Client, url: &str, org: &str) -> Self {
+        let (url, org) = (url.trim_end_matches('/').to_owned(), org.to_owned());
+        let (token, clock) = (SecretString::default(), Arc::default());
+        Self { http, url, org, token, clock, requires_nonce: true }
     }
 
     /// The same client with another token.
@@ -78,21 +95,30 @@ impl Client {
         &self.org
     }
 
+    /// Canyon's clock, as the answers show it.
+    pub fn clock(&self) -> &ServerClock {
+        &self.clock
+    }
+
     /// A request to `/orgs/{org}/...`; each segment is encoded.
     fn request(&self, method: Method, segments: &[&str]) -> RequestBuilder {
+        self.request_without_token(method, segments).bearer_auth(self.token.expose_secret())
+    }
+
+    fn request_without_token(&self, method: Method, segments: &[&str]) -> RequestBuilder {
         let mut url = format!("{}/orgs/{}", self.url, utf8_percent_encode(&self.org, SEGMENT));
         for segment in segments {
             url.push('/');
             url.extend(utf8_percent_encode(segment, SEGMENT));
         }
-        self.http.request(method, url).bearer_auth(self.token.expose_secret())
+        self.http.request(method, url)
     }
 
     /// Sends a request and returns the whole answer if it is a success.
     async fn send(&self, request: RequestBuilder) -> Result<Answer, ClientError> {
         let response = self.send_with_nonce(request).await?;
         if response.status().is_success() {
-            Answer::read(&self.url, response).await
+            self.answer(response).await
         } else {
             Err(self.refusal(response).await)
         }
@@ -103,15 +129,29 @@ impl Client {
         let nonce = nonce::generate();
         let response = request.header(NONCE_HEADER, &nonce).send().await;
         let response = response.map_err(|source| ClientError::unreachable(&self.url, source))?;
-        match response.headers().get(ANSWER_NONCE_HEADER) {
-            // A gateway's own answer, which the caller classifies by its content.
-            None => Ok(response),
-            Some(answered) if *answered == *nonce => Ok(response),
-            Some(_) => {
-                let status = response.status().as_u16();
-                Err(ClientError::not_canyon(&self.url, status, "it answers another request"))
-            }
-        }
+        let reason = match response.headers().get(ANSWER_NONCE_HEADER) {
+            // Perhaps a gateway's own answer, which the caller classifies by its content.
+            None if !self.requires_nonce => return Ok(response),
+            Some(answered) if *answered == *nonce => return Ok(response),
+            Some(_) => "it answers another request".to_owned(),
+            // An empty JSON object would be a valid answer to most requests, and other servers may send one.
+            None if response.status().is_success() => format!(
+                "it does not name the request: a proxy must let the headers `{NONCE_HEADER}` and \
+                 `{ANSWER_NONCE_HEADER}` pass"
+            ),
+            None => "it does not name the request".to_owned(),
+        };
+        let status = response.status().as_u16();
+        let pause = retry_after::pause(response.headers());
+        Err(ClientError::not_canyon(&self.url, status, reason).with_retry_after(pause))
+    }
+
+    /// Reads an answer completely.
+    async fn answer(&self, response: Response) -> Result<Answer, ClientError> {
+        let (status, headers) = (response.status(), response.headers().clone());
+        self.clock.set_by(&headers);
+        let body = archives::body(&self.url, response, MAX_ANSWER_BYTES).await?;
+        Ok(Answer { status, headers, body })
     }
 
     async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
@@ -149,10 +189,11 @@ impl Client {
 
     /// Converts an answer that is not a success to an error.
     async fn refusal(&self, response: Response) -> ClientError {
-        match Answer::read(&self.url, response).await {
+        match self.answer(response).await {
             Ok(answer) => {
-                let mut error =
-                    ClientError::refused(&self.url, answer.status.as_u16(), &answer.body);
+                let status = answer.status.as_u16();
+                let mut error = ClientError::refused(&self.url, status, &answer.body)
+                    .with_retry_after(retry_after::pause(&answer.headers));
                 if let (ClientError::Refused { body, .. }, Some(of)) =
                     (&mut error, answer.header(ANSWER_OF))
                 {
@@ -173,12 +214,6 @@ struct Answer {
 }
 
 impl Answer {
-    async fn read(host: &str, response: Response) -> Result<Self, ClientError> {
-        let (status, headers) = (response.status(), response.headers().clone());
-        let body = archives::body(host, response, MAX_ANSWER_BYTES).await?;
-        Ok(Self { status, headers, body })
-    }
-
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }

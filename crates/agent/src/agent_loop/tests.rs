@@ -3,6 +3,7 @@ use crate::settings::faults::Faults;
 use crate::settings::identity::Machine;
 use crate::settings::layers::Layer;
 use crate::sign_in::SignIn;
+use canyon_api::client::Client;
 use canyon_domain::agent_job::OFFER_TIMEOUT;
 use serde_json::{Value, from_value, json};
 use std::path::Path;
@@ -32,7 +33,8 @@ fn agent_loop(folder: &Path) -> AgentLoop {
     let (settings, status) = (settings(folder), Arc::<Status>::default());
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let (url, org, name) = (&settings.api_url, &settings.org, &settings.name);
-    let api = ApiConnection::new(http, url, org, name, SignIn::Token("t".into()), Arc::default());
+    let client = Client::over(http, url, org.as_str());
+    let api = ApiConnection::new(client, name, SignIn::Token("t".into()));
     AgentLoop {
         api: Arc::new(api),
         kind: kinds::of(&settings).unwrap(),

@@ -2,12 +2,11 @@
 
 use super::report::{Report, Step};
 use crate::connection::{ApiConnection, ConnectionError};
-use crate::server_clock::ServerClock;
 use crate::settings::Settings;
 use crate::sign_in;
 use canyon_api::agent::Poll;
+use canyon_api::client::Client;
 use canyon_domain::ids::{AgentId, OrgId};
-use std::sync::Arc;
 
 /// A session that no agent has: numbers begin with 1.
 const NO_SESSION: u64 = 0;
@@ -20,9 +19,9 @@ pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &m
             return report.skipped(Step::Agent, "`sign_in` failed");
         }
     };
-    let clock = Arc::new(ServerClock::default());
-    let (url, org, name) = (&settings.api_url, &settings.org, &settings.name);
-    let api = ApiConnection::new(http, url, org, name, sign_in, clock);
+    let (org, name) = (&settings.org, &settings.name);
+    let client = Client::over(http, &settings.api_url, org.as_str());
+    let api = ApiConnection::new(client, name, sign_in);
     let poll = Poll { wait_seconds: 0, ..Poll::default() };
     let Err(error) = api.poll(NO_SESSION, &poll).await else {
         return report.failed(Step::Agent, "Canyon accepts a session that no agent has opened");
@@ -48,20 +47,20 @@ fn report_answer(
             report.failed(Step::SignIn, reason);
             report.skipped(Step::Agent, "`sign_in` failed");
         }
-        ConnectionError::Answer(_) | ConnectionError::Gateway { .. } => {
+        ConnectionError::Client(_) if error.status().is_none() => {
             report.ok(Step::SignIn, shown);
             report.skipped(Step::Agent, error);
         }
-        ConnectionError::Refused { .. } if error.is_superseded() => {
+        ConnectionError::Client(_) if error.is_superseded() => {
             report.ok(Step::SignIn, shown);
             report.ok(Step::Agent, format!("Canyon accepts `{name}`, and it may work"));
         }
         // An unknown key may belong to an agent that is not adopted yet. A token is either valid or not.
-        ConnectionError::Refused { status: 401, .. } if fingerprint.is_none() => {
+        ConnectionError::Client(_) if error.status() == Some(401) && fingerprint.is_none() => {
             report.failed(Step::SignIn, format!("Canyon refuses the token: {error}"));
             report.skipped(Step::Agent, "`sign_in` failed");
         }
-        ConnectionError::Refused { .. } if error.is_unknown_agent() => {
+        ConnectionError::Client(_) if error.is_unknown_agent() => {
             report.ok(Step::SignIn, shown);
             let found = format!(
                 "Canyon does not accept `{name}` with it, and does not say why: {error}. If the agent was started once, it \
@@ -70,7 +69,7 @@ fn report_answer(
             );
             report.skipped(Step::Agent, found);
         }
-        ConnectionError::Refused { .. } => {
+        ConnectionError::Client(_) => {
             report.ok(Step::SignIn, shown);
             report.failed(Step::Agent, error);
         }
@@ -80,6 +79,8 @@ fn report_answer(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use canyon_api::client::ClientError;
+    use serde_json::json;
 
     #[test]
     fn an_agent_that_is_pending_or_rejected_fails_the_check_and_one_that_may_work_does_not() {
@@ -90,9 +91,10 @@ mod tests {
             (403, "rejected", 1),
             (401, "", 0),
         ] {
-            let (code, message) = (code.to_owned(), String::new());
-            let error =
-                ConnectionError::Refused { status, code, message, pause: None, standby: false };
+            let body = json!({ "error": "", "message": "", "details": { "code": code } });
+            let body = Box::new(serde_json::from_value(body).unwrap());
+            let refused = ClientError::Refused { status, body, retry_after: None };
+            let error = ConnectionError::Client(refused);
             let mut report = Report::default();
             report_answer(
                 &"acme".parse().unwrap(),

@@ -3,6 +3,7 @@ use axum::Router;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::IntoResponse as _;
+use canyon_api::nonce::{ANSWER_NONCE_HEADER, NONCE_HEADER};
 
 /// The agent's error for this answer of Canyon to a poll.
 async fn answered(status: u16, body: &str, has_retry_after: bool) -> ConnectionError {
@@ -28,10 +29,10 @@ async fn answered_as(
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let served = tokio::spawn(async move { axum::serve(listener, router).await });
-    let (org, agent) = ("acme".parse().unwrap(), "east-1".parse().unwrap());
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = Client::over(http, &url, "acme");
     let sign_in = SignIn::Token("t".into());
-    let api = ApiConnection::new(http, &url, &org, &agent, sign_in, Arc::default());
+    let api = ApiConnection::new(client, &"east-1".parse().unwrap(), sign_in);
     let error = api.poll(1, &Poll::default()).await.unwrap_err();
     served.abort();
     error
@@ -72,7 +73,7 @@ async fn a_damaged_request_is_neither_a_permanent_error_nor_one_of_an_unknown_ag
             r#"{{"error": "API-{status}", "message": "no", "details": {{"code": "{code}"}}}}"#
         );
         let error = answered(status, &canyons, false).await;
-        assert!(matches!(error, ConnectionError::Refused { .. }), "{error:?}");
+        assert_eq!(error.status(), Some(status), "{error:?}");
         assert!(!error.is_permanent() && !error.is_about_the_body(), "{error:?}");
         assert!(!error.is_unknown_agent(), "{error:?}");
     }
@@ -83,7 +84,7 @@ async fn a_success_that_does_not_name_the_request_is_an_error() {
     for foreign in ["{}", r#"{"status": "ok"}"#, "<html>Sign in</html>", ""] {
         let error = answered_as(200, foreign, false, |_| None).await;
         assert!(
-            matches!(error, ConnectionError::Answer(AnswerError::Unreadable { .. })),
+            matches!(error, ConnectionError::Client(ClientError::NotCanyon { .. })),
             "{foreign}: {error:?}"
         );
     }
@@ -100,7 +101,7 @@ async fn canyons_answer_to_another_request_is_an_error() {
         for answers in [another, |_| None] {
             let error = answered_as(status, body, false, answers).await;
             assert!(
-                matches!(error, ConnectionError::Answer(AnswerError::Unreadable { .. })),
+                matches!(error, ConnectionError::Client(ClientError::NotCanyon { .. })),
                 "{status}: {error:?}"
             );
         }

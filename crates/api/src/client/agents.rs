@@ -6,7 +6,11 @@ use crate::agent::{
     SessionOpened, TakeJobs, TakenJobs, Work,
 };
 use crate::page::{Page, PageQuery};
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
+use std::time::Duration;
+
+/// Time limit of an agent's request, in addition to the time that a poll waits.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Calls of users.
 impl Client {
@@ -100,7 +104,7 @@ impl Client {
         agent: &str,
         body: &OpenSession,
     ) -> Result<SessionOpened, ClientError> {
-        self.write(Method::POST, &["agents", agent, "sessions"], body).await
+        self.read(self.session_request(Method::POST, agent, &[]).json(body)).await
     }
 
     /// Ends a session.
@@ -110,8 +114,7 @@ impl Client {
     /// 409 if the session is over.
     pub async fn close_session(&self, agent: &str, session: u64) -> Result<(), ClientError> {
         let session = session.to_string();
-        let request = self.request(Method::DELETE, &["agents", agent, "sessions", &session]);
-        self.send_for_status(request).await
+        self.send_for_status(self.session_request(Method::DELETE, agent, &[&session])).await
     }
 
     /// Polls for work, and waits for it.
@@ -125,11 +128,12 @@ impl Client {
         session: u64,
         body: &Poll,
     ) -> Result<Work, ClientError> {
-        let session = session.to_string();
-        self.write(Method::POST, &["agents", agent, "sessions", &session, "poll"], body).await
+        let timeout = SESSION_TIMEOUT + Duration::from_secs(body.wait_seconds.into());
+        let request = self.session_request(Method::POST, agent, &[&session.to_string(), "poll"]);
+        self.read(request.timeout(timeout).json(body)).await
     }
 
-    /// Takes jobs. Idempotent.
+    /// Takes jobs. Idempotent. Until the answer is known, the agent must start none of them.
     ///
     /// # Errors
     ///
@@ -140,8 +144,8 @@ impl Client {
         session: u64,
         body: &TakeJobs,
     ) -> Result<TakenJobs, ClientError> {
-        let session = session.to_string();
-        self.write(Method::POST, &["agents", agent, "sessions", &session, "take"], body).await
+        let request = self.session_request(Method::POST, agent, &[&session.to_string(), "take"]);
+        self.read(request.json(body)).await
     }
 
     /// Reports about jobs. Idempotent.
@@ -155,7 +159,12 @@ impl Client {
         session: u64,
         body: &Reports,
     ) -> Result<ReportsTaken, ClientError> {
-        let session = session.to_string();
-        self.write(Method::POST, &["agents", agent, "sessions", &session, "reports"], body).await
+        let request = self.session_request(Method::POST, agent, &[&session.to_string(), "reports"]);
+        self.read(request.json(body)).await
+    }
+
+    fn session_request(&self, method: Method, agent: &str, rest: &[&str]) -> RequestBuilder {
+        let path = [&["agents", agent, "sessions"], rest].concat();
+        self.request(method, &path).timeout(SESSION_TIMEOUT)
     }
 }

@@ -5,6 +5,8 @@
 
 use crate::error::ErrorBody;
 use crate::nonce::REPEATED;
+use serde_json::Value;
+use std::time::Duration;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +69,8 @@ pub enum ClientError {
         status: u16,
         /// Canyon's message and details.
         body: Box<ErrorBody>,
+        /// The pause before a retry that Canyon asks for.
+        retry_after: Option<Duration>,
     },
     /// The answer is not in Canyon's form: it comes from a proxy, a gateway or a sign-in page.
     #[error("the answer from {url} is not Canyon's (status {status}, {reason})")]
@@ -77,6 +81,8 @@ pub enum ClientError {
         status: u16,
         /// Why the answer cannot be Canyon's.
         reason: String,
+        /// The pause before a retry that the gateway asks for.
+        retry_after: Option<Duration>,
     },
     /// This machine cannot make requests.
     #[error("cannot set up an HTTP client on this machine")]
@@ -94,15 +100,43 @@ impl ClientError {
     }
 
     pub(super) fn not_canyon(url: &str, status: u16, reason: impl Into<String>) -> Self {
-        Self::NotCanyon { url: url.to_owned(), status, reason: reason.into() }
+        let (url, reason) = (url.to_owned(), reason.into());
+        Self::NotCanyon { url, status, reason, retry_after: None }
     }
 
     /// The error for an answer that is not a success.
     pub(super) fn refused(url: &str, status: u16, answer: &[u8]) -> Self {
         match ErrorBody::of_answer(status, answer) {
-            Some(body) => Self::Refused { status, body: Box::new(body) },
+            Some(body) => Self::Refused { status, body: Box::new(body), retry_after: None },
             None => Self::not_canyon(url, status, "it has no error code of Canyon"),
         }
+    }
+
+    /// The same error with the pause that the answer asks for.
+    pub(super) fn with_retry_after(mut self, pause: Option<Duration>) -> Self {
+        if let Self::Refused { retry_after, .. } | Self::NotCanyon { retry_after, .. } = &mut self {
+            *retry_after = pause;
+        }
+        self
+    }
+
+    /// The pause before a retry that Canyon asks for, or a gateway in its place; at most
+    /// [`super::MAX_RETRY_AFTER`].
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } | Self::NotCanyon { retry_after, .. } => *retry_after,
+            Self::Unreachable { .. }
+            | Self::Interrupted { .. }
+            | Self::NoData { .. }
+            | Self::ObjectStoreUnreachable { .. }
+            | Self::ObjectStore { .. }
+            | Self::Setup(_) => None,
+        }
+    }
+
+    /// Whether the network has damaged the request; see [`ErrorBody::was_changed_by_the_network`].
+    pub fn blames_the_network(&self) -> bool {
+        self.refusal().is_some_and(|(_, body)| body.was_changed_by_the_network())
     }
 
     /// The status code, if Canyon itself has answered.
@@ -121,9 +155,14 @@ impl ClientError {
         self.refusal().and_then(|(_, body)| body.details.get("code")?.as_str())
     }
 
+    /// Whether the details of the refusal have `name: true`.
+    pub fn has_detail(&self, name: &str) -> bool {
+        self.refusal().is_some_and(|(_, body)| body.details.get(name) == Some(&Value::Bool(true)))
+    }
+
     fn refusal(&self) -> Option<(u16, &ErrorBody)> {
         match self {
-            Self::Refused { status, body } => Some((*status, body)),
+            Self::Refused { status, body, .. } => Some((*status, body)),
             Self::Unreachable { .. }
             | Self::Interrupted { .. }
             | Self::NoData { .. }
@@ -155,7 +194,7 @@ impl ClientError {
             | Self::ObjectStoreUnreachable { .. }
             | Self::ObjectStore { .. }
             | Self::NotCanyon { .. } => true,
-            Self::Refused { status, body } => {
+            Self::Refused { status, body, .. } => {
                 // Canyon's clients use no other method and no other media type, so a proxy caused
                 // 405 or 415.
                 matches!(status, 405 | 415 | 429 | 500..=599)

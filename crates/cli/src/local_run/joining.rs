@@ -67,9 +67,8 @@ impl LocalRun {
         let kind: Arc<dyn Kind> = Arc::new(kind.serving(self.kind, own_credentials()));
         let authorities = settings.authorities.as_ref();
         let http = connection::http_client(authorities).map_err(CliError::usage)?;
-        let (sign_in, clock) = (self.sign_in(&key), Arc::default());
-        let api =
-            ApiConnection::new(http.clone(), client.url(), &self.org, &self.name, sign_in, clock);
+        let connection = Client::over(http.clone(), client.url(), self.org.as_str());
+        let api = ApiConnection::new(connection, &self.name, self.sign_in(&key));
         self.be_adopted(&api, &*kind, client, &key.public().fingerprint()).await?;
         let work = canyon_agent::run_as(settings, kind, self.sign_in(&key), http, Stop::of(stops));
         agent.work = Some(tokio::spawn(work));

@@ -102,12 +102,12 @@ mod tests {
             r#"{{"error": "API-{status}", "message": "something went wrong", "details": {{"of": "d/1"}}}}"#
         );
         let body = ErrorBody::of_answer(status, body.as_bytes()).unwrap();
-        ClientError::Refused { status, body: Box::new(body) }
+        ClientError::Refused { status, body: Box::new(body), retry_after: None }
     }
 
     fn foreign(status: u16) -> ClientError {
         let (url, reason) = ("http://canyon".to_owned(), "html".to_owned());
-        ClientError::NotCanyon { url, status, reason }
+        ClientError::NotCanyon { url, status, reason, retry_after: None }
     }
 
     #[tokio::test(start_paused = true)]

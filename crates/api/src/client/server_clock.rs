@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
+use reqwest::header::{DATE, HeaderMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,16 +32,27 @@ impl ServerClock {
         shown.saturating_add(at.elapsed()).unwrap_or(shown)
     }
 
-    /// Sets the clock by the `Date` of an answer (RFC 9110, 6.6.1). Returns by how much it was off.
-    pub fn set_by(&self, date: &str) -> Duration {
+    /// By how much answers have corrected the clock since it showed `shown` at `at`.
+    pub fn correction_since(&self, at: Instant, shown: Timestamp) -> Duration {
+        let expected = shown.saturating_add(at.elapsed()).unwrap_or(shown);
+        self.now().duration_since(expected).unsigned_abs()
+    }
+
+    /// Sets the clock by the `Date` of an answer (RFC 9110, 6.6.1).
+    pub(super) fn set_by(&self, headers: &HeaderMap) {
+        if let Some(date) = headers.get(DATE).and_then(|date| date.to_str().ok()) {
+            self.set_by_date(date);
+        }
+    }
+
+    fn set_by_date(&self, date: &str) {
         static PARSER: DateTimeParser = DateTimeParser::new();
-        let Ok(shown) = PARSER.parse_timestamp(date) else { return Duration::ZERO };
+        let Ok(shown) = PARSER.parse_timestamp(date) else { return };
         let off = shown.duration_since(self.now()).unsigned_abs();
         // A date has whole seconds, so a smaller difference may be only rounding.
         if off > Duration::from_secs(2) {
             *self.anchor.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), shown);
         }
-        off
     }
 }
 
@@ -51,10 +63,16 @@ mod tests {
     #[test]
     fn a_clock_that_is_an_hour_off_follows_canyons() {
         let clock = ServerClock::starting_at("2026-01-01T11:00:00Z".parse().unwrap());
-        let off = clock.set_by("Thu, 01 Jan 2026 10:00:00 GMT");
+        let (at, shown) = (Instant::now(), clock.now());
+        clock.set_by_date("Thu, 01 Jan 2026 10:00:00 GMT");
+        let off = clock.correction_since(at, shown);
         assert!(off > Duration::from_mins(59), "{off:?}");
         let ten: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
         assert!(clock.now().duration_since(ten).unsigned_abs() < Duration::from_secs(2));
-        assert_eq!(clock.set_by("yesterday"), Duration::ZERO);
+        let (at, shown) = (Instant::now(), clock.now());
+        clock.set_by_date("yesterday");
+        clock.set_by_date("Thu, 01 Jan 2026 10:00:01 GMT");
+        let off = clock.correction_since(at, shown);
+        assert!(off < Duration::from_secs(1), "a date has whole seconds: {off:?}");
     }
 }

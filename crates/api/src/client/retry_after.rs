@@ -1,14 +1,16 @@
 //! The pause that an answer asks for: `Retry-After` (RFC 9110, 10.2.3).
 
-use crate::backoff::LONGEST_PAUSE;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use std::time::Duration;
 
-/// The pause in these headers, at most [`LONGEST_PAUSE`]. The header has seconds, or a date. A date is compared with the
+/// The longest pause that Canyon, or a gateway in front of it, may ask for.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
+
+/// The pause in these headers, at most [`MAX_RETRY_AFTER`]. The header has seconds, or a date. A date is compared with the
 /// answer's own `Date`, because this machine's clock may be wrong.
-pub(crate) fn pause(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn pause(headers: &HeaderMap) -> Option<Duration> {
     let given = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let asked = if let Ok(seconds) = given.parse() {
         Duration::from_secs(seconds)
@@ -16,7 +18,7 @@ pub(crate) fn pause(headers: &HeaderMap) -> Option<Duration> {
         let ahead = date(headers, RETRY_AFTER)?.duration_since(date(headers, DATE)?);
         Duration::try_from(ahead).unwrap_or_default()
     };
-    Some(asked.min(LONGEST_PAUSE))
+    Some(asked.min(MAX_RETRY_AFTER))
 }
 
 fn date(headers: &HeaderMap, name: HeaderName) -> Option<Timestamp> {
