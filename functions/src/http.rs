@@ -25,6 +25,7 @@ mod network_address;
 mod openapi;
 mod organizations;
 mod paging;
+mod path_parameters;
 mod progress;
 mod projects;
 mod refusals;

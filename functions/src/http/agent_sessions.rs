@@ -34,10 +34,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Start a session of an agent. A newer session ends the older one.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions", tag = "Agent",
     operation_id = "openAgentSession",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("agentId" = String, Path, description = "The agent."),
-    ),
     request_body = OpenSession,
     responses(
         (status = 201, description = "The session has started.", body = SessionOpened),
@@ -86,11 +82,6 @@ fn check(body: &OpenSession) -> Result<(), FieldErrors> {
 /// End a session: its offers go to other agents at once.
 #[utoipa::path(delete, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}", tag = "Agent",
     operation_id = "closeAgentSession",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("agentId" = String, Path, description = "The agent."),
-        ("number" = u64, Path, description = "The session."),
-    ),
     responses((status = 204, description = "The session has ended."), OfAction))]
 async fn close(
     State(app): State<App>,
@@ -104,11 +95,6 @@ async fn close(
 /// Poll for work. It is also a heartbeat.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}/poll", tag = "Agent",
     operation_id = "pollAgentWork",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("agentId" = String, Path, description = "The agent."),
-        ("number" = u64, Path, description = "The session."),
-    ),
     request_body = Poll,
     responses((status = 200, description = "The work.", body = Work), OfWrite))]
 async fn poll(
@@ -132,11 +118,6 @@ async fn poll(
 /// Take jobs that were offered. The agent may start only the jobs that the answer lists as taken.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}/take", tag = "Agent",
     operation_id = "takeAgentJobs",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("agentId" = String, Path, description = "The agent."),
-        ("number" = u64, Path, description = "The session."),
-    ),
     request_body = TakeJobs,
     responses((status = 200, description = "The jobs to start.", body = TakenJobs), OfWrite))]
 async fn take(
@@ -153,11 +134,6 @@ async fn take(
 /// Report on jobs. Each report may be repeated.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/sessions/{number}/reports", tag = "Agent",
     operation_id = "reportAgentJobs",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("agentId" = String, Path, description = "The agent."),
-        ("number" = u64, Path, description = "The session."),
-    ),
     request_body = Reports,
     responses((status = 200, description = "Recorded, except for the listed reports.", body = ReportsTaken), OfWrite))]
 async fn report(

@@ -33,7 +33,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// List the agents.
 #[utoipa::path(get, path = "/orgs/{orgId}/agents", tag = "Agent", operation_id = "listAgents",
     params(
-        ("orgId" = String, Path, description = "The organization."),
         PageQuery,
         AgentQuery,
     ),
@@ -54,10 +53,6 @@ async fn list(
 
 /// Read an agent.
 #[utoipa::path(get, path = "/orgs/{orgId}/agents/{agentId}", tag = "Agent", operation_id = "getAgent",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("agentId" = String, Path, description = "The agent."),
-    ),
     responses((status = 200, description = "The agent.", body = AgentView), OfRead))]
 async fn get(
     State(app): State<App>,
@@ -70,10 +65,6 @@ async fn get(
 /// Change an agent: stop giving it work, or change its labels.
 #[utoipa::path(patch, path = "/orgs/{orgId}/agents/{agentId}", tag = "Agent",
     operation_id = "updateAgent",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("agentId" = String, Path, description = "The agent."),
-    ),
     request_body = AgentUpdateBody,
     responses((status = 200, description = "Changed.", body = AgentView), OfWrite))]
 async fn update(
@@ -92,10 +83,6 @@ async fn update(
 /// Forget an agent. Its session ends, and it must be adopted again.
 #[utoipa::path(delete, path = "/orgs/{orgId}/agents/{agentId}", tag = "Agent",
     operation_id = "forgetAgent",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("agentId" = String, Path, description = "The agent."),
-    ),
     responses((status = 204, description = "The agent is forgotten."), OfAction))]
 async fn forget(
     State(app): State<App>,
@@ -111,11 +98,7 @@ async fn forget(
 /// Adopt an agent: it may work from now on.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/actions/adopt", tag = "Agent",
     operation_id = "adoptAgent",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("agentId" = String, Path, description = "The agent."),
-        AdoptQuery,
-    ),
+    params(AdoptQuery),
     responses((status = 200, description = "The agent is adopted.", body = AgentView), OfAction))]
 async fn adopt(
     State(app): State<App>,
@@ -130,10 +113,6 @@ async fn adopt(
 /// Reject an agent: it gets no work, and its key or token is refused under this name.
 #[utoipa::path(post, path = "/orgs/{orgId}/agents/{agentId}/actions/reject", tag = "Agent",
     operation_id = "rejectAgent",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("agentId" = String, Path, description = "The agent."),
-    ),
     responses((status = 200, description = "The agent is rejected.", body = AgentView), OfAction))]
 async fn reject(
     State(app): State<App>,

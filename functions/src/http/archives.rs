@@ -31,10 +31,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Upload a module as a gzipped tar, named by its SHA-256.
 #[utoipa::path(put, path = "/orgs/{orgId}/archives/{digest}", tag = "Archive",
     operation_id = "putArchive",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
-    ),
     request_body(content = Vec<u8>, content_type = "application/gzip"),
     responses(
         (status = 204, description = "The archive is stored."),
@@ -90,10 +86,6 @@ fn too_large(status: StatusCode) -> ApiError {
 /// Ask whether an archive is stored.
 #[utoipa::path(get, path = "/orgs/{orgId}/archives/{digest}", tag = "Archive",
     operation_id = "getArchive",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
-    ),
     responses((status = 204, description = "It is."), OfRead))]
 async fn get_archive(
     State(app): State<App>,
@@ -110,10 +102,6 @@ async fn get_archive(
 /// SHA-256 only. The answer is 409 where the API receives archives of every size itself.
 #[utoipa::path(post, path = "/orgs/{orgId}/archives/{digest}/actions/upload-url", tag = "Archive",
     operation_id = "createArchiveUploadUrl",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("digest" = String, Path, description = "SHA-256 in 64 lower case hexadecimal digits."),
-    ),
     request_body = ArchiveUploadBody,
     responses((status = 200, description = "The URL for the upload.", body = ArchiveUpload), OfWrite))]
 async fn upload_url(

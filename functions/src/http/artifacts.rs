@@ -5,6 +5,7 @@ use super::body::Params;
 use super::caller::{Ids, Member};
 use super::deployments::MAX_WAIT;
 use super::error::ApiError;
+use super::refusals::{OfList, OfRead};
 use crate::App;
 use axum::Json;
 use axum::extract::State;
@@ -38,19 +39,13 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Read a stream of a run from an offset on, while it is written.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/logs", tag = "Deployment",
     operation_id = "followDeploymentLogs",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-        LogQuery,
-    ),
+    params(LogQuery),
     responses(
         (status = 200, description = "The available bytes; empty if none arrived in time.",
          content_type = "application/octet-stream", body = Vec<u8>,
          headers(("canyon-next-offset" = u64, description = "The offset of the next part."),
                  ("canyon-log-complete" = bool, description = "Whether the stream has ended."))),
-        (status = 400, description = "A parameter is invalid.", body = ErrorBody),
-        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
+        OfList,
     ))]
 async fn logs(
     State(app): State<App>,
@@ -85,8 +80,6 @@ async fn logs(
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/actions/get-logs",
     tag = "Deployment", operation_id = "getDeploymentLogs",
     params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
         ("DecryptKey" = Option<String>, Header,
          description = "`age` secret key of the deployment's `encrypted_logs_recipient`. Without \
                         it an encrypted log is answered as it is stored, as bytes."),
@@ -97,8 +90,7 @@ async fn logs(
          headers(("canyon-next-offset" = u64, description = "Where `logs` reads on, if no key \
                                                             was given."))),
         (status = 400, description = "The key is wrong.", body = ErrorBody),
-        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
+        OfRead,
     ))]
 async fn get_logs(
     State(app): State<App>,
@@ -137,15 +129,7 @@ fn shown(log: &[u8]) -> (&'static str, usize) {
 /// Read the outputs of a deployment. Sensitive ones have no value.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/outputs",
     tag = "Deployment", operation_id = "getDeploymentOutputs",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-    ),
-    responses(
-        (status = 200, description = "Outputs by name.", body = BTreeMap<String, Output>),
-        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
-    ))]
+    responses((status = 200, description = "Outputs by name.", body = BTreeMap<String, Output>), OfRead))]
 async fn outputs(
     State(app): State<App>,
     caller: Member,
@@ -157,15 +141,7 @@ async fn outputs(
 /// Read all outputs of a deployment, encrypted to the key that it was created with.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/encrypted-outputs",
     tag = "Deployment", operation_id = "getDeploymentEncryptedOutputs",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-    ),
-    responses(
-        (status = 200, description = "The outputs.", body = DeploymentEncryptedOutputs),
-        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 404, description = "The deployment has no encrypted outputs.", body = ErrorBody),
-    ))]
+    responses((status = 200, description = "The outputs.", body = DeploymentEncryptedOutputs), OfRead))]
 async fn encrypted_outputs(
     State(app): State<App>,
     caller: Member,
@@ -187,15 +163,7 @@ async fn encrypted_outputs(
 /// List the resources that a killed run may have left without a record in the state.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/orphans",
     tag = "Deployment", operation_id = "listDeploymentOrphans",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-    ),
-    responses(
-        (status = 200, description = "By address.", body = Vec<Orphan>),
-        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
-    ))]
+    responses((status = 200, description = "By address.", body = Vec<Orphan>), OfRead))]
 async fn orphans(
     State(app): State<App>,
     caller: Member,

@@ -21,7 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// List the accepted changes, newest first.
 #[utoipa::path(get, path = "/orgs/{orgId}/audit-records", tag = "Audit",
     operation_id = "listAuditRecords",
-    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    params(PageQuery),
     responses(
         (status = 200, description = "A page of the list.", body = Page<AuditRecord>),
         OfClosedList,

@@ -24,7 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// List the limits, with the holders of their slots.
 #[utoipa::path(get, path = "/orgs/{orgId}/concurrency-limits", tag = "ConcurrencyLimit",
     operation_id = "listConcurrencyLimits",
-    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    params(PageQuery),
     responses(
         (status = 200, description = "A page of the list.", body = Page<ConcurrencyLimit>),
         OfList,
@@ -43,10 +43,6 @@ async fn list(
 /// Read a limit, with the holders of its slots.
 #[utoipa::path(get, path = "/orgs/{orgId}/concurrency-limits/{scope}", tag = "ConcurrencyLimit",
     operation_id = "getConcurrencyLimit",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("scope" = String, Path, description = "`organization`, `runner:ID` or `project:ID`."),
-    ),
     responses((status = 200, description = "The limit.", body = ConcurrencyLimit), OfRead))]
 async fn get(
     State(app): State<App>,
@@ -59,10 +55,6 @@ async fn get(
 /// Set a limit. Running jobs continue; a job that was launched before the limit existed holds no slot.
 #[utoipa::path(put, path = "/orgs/{orgId}/concurrency-limits/{scope}", tag = "ConcurrencyLimit",
     operation_id = "setConcurrencyLimit",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("scope" = String, Path, description = "`organization`, `runner:ID` or `project:ID`."),
-    ),
     request_body = ConcurrencyLimitBody,
     responses((status = 200, description = "The limit.", body = ConcurrencyLimit), OfWrite))]
 async fn set(
@@ -85,10 +77,6 @@ async fn set(
 /// Delete a limit.
 #[utoipa::path(delete, path = "/orgs/{orgId}/concurrency-limits/{scope}",
     tag = "ConcurrencyLimit", operation_id = "deleteConcurrencyLimit",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("scope" = String, Path, description = "`organization`, `runner:ID` or `project:ID`."),
-    ),
     responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,

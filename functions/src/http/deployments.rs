@@ -3,6 +3,7 @@
 use super::body::{Body, Params};
 use super::caller::{Ids, Member};
 use super::error::ApiError;
+use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{paging, render};
 use crate::App;
 use crate::app::deploy::Idempotency;
@@ -41,7 +42,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments", tag = "Deployment",
     operation_id = "createDeployment",
     params(
-        ("orgId" = String, Path, description = "The organization."),
         ("Idempotency-Key" = Option<String>, Header, max_length = 255,
          description = "The same key with the same body finds the same deployment for 24 hours. Keys belong to the \
 caller: the same key of another token, or of another holder of one service account, is another key."),
@@ -50,13 +50,7 @@ caller: the same key of another token, or of another holder of one service accou
     responses(
         (status = 200, description = "A dry run: the deployment would be accepted.", body = DeploymentDryRun),
         (status = 201, description = "The deployment is accepted, and will reach an end.", body = Deployment),
-        (status = 400, description = "A field is invalid.", body = ErrorBody),
-        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 403, description = "The token may not deploy.", body = ErrorBody),
-        (status = 404, description = "The organization is not the token's.", body = ErrorBody),
-        (status = 409, description = "The request conflicts with what exists.", body = ErrorBody),
-        (status = 413, description = "The body is too large.", body = ErrorBody),
-        (status = 415, description = "The body is not JSON.", body = ErrorBody),
+        OfWrite,
     ))]
 async fn create(
     State(app): State<App>,
@@ -97,12 +91,10 @@ fn idempotency(
 /// requested, or none, although another page follows.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments", tag = "Deployment",
     operation_id = "listDeployments",
-    params(("orgId" = String, Path, description = "The organization."), DeploymentQuery, PageQuery),
+    params(DeploymentQuery, PageQuery),
     responses(
         (status = 200, description = "A page of the list.", body = Page<Deployment>),
-        (status = 400, description = "A parameter is invalid.", body = ErrorBody),
-        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 404, description = "The organization is not the token's.", body = ErrorBody),
+        OfList,
     ))]
 async fn list(
     State(app): State<App>,
@@ -148,15 +140,7 @@ where
 /// Read a deployment.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}", tag = "Deployment",
     operation_id = "getDeployment",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-    ),
-    responses(
-        (status = 200, description = "The deployment.", body = Deployment),
-        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
-    ))]
+    responses((status = 200, description = "The deployment.", body = Deployment), OfRead))]
 async fn get(
     State(app): State<App>,
     caller: Member,
@@ -169,16 +153,10 @@ async fn get(
 /// Wait for the end of a deployment.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/actions/wait-for-complete",
     tag = "Deployment", operation_id = "waitForDeploymentComplete",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-        WaitQuery,
-    ),
+    params(WaitQuery),
     responses(
         (status = 200, description = "The deployment has ended.", body = Deployment),
-        (status = 400, description = "A parameter is invalid.", body = ErrorBody),
-        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
+        OfList,
         (status = 408, description = "The deployment has not ended yet: ask again.", body = ErrorBody),
     ))]
 async fn wait(
@@ -206,16 +184,9 @@ async fn wait(
 /// Cancel a deployment. If nothing runs, it ends at once; otherwise its job is stopped first.
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/actions/cancel",
     tag = "Deployment", operation_id = "cancelDeployment",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-    ),
     responses(
         (status = 202, description = "The deployment is being cancelled, or is cancelled.", body = Deployment),
-        (status = 401, description = "The token is missing or invalid.", body = ErrorBody),
-        (status = 403, description = "The token may not deploy.", body = ErrorBody),
-        (status = 404, description = "The deployment does not exist.", body = ErrorBody),
-        (status = 409, description = "The deployment has ended otherwise.", body = ErrorBody),
+        OfAction,
     ))]
 async fn cancel(
     State(app): State<App>,

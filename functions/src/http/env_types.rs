@@ -25,7 +25,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Create an environment type.
 #[utoipa::path(post, path = "/orgs/{orgId}/env-types", tag = "EnvironmentType",
     operation_id = "createEnvironmentType",
-    params(("orgId" = String, Path, description = "The organization.")),
     request_body = EnvironmentTypeCreateBody,
     responses((status = 201, description = "Created.", body = EnvironmentType), OfWrite))]
 async fn create(
@@ -46,7 +45,7 @@ async fn create(
 /// List the environment types.
 #[utoipa::path(get, path = "/orgs/{orgId}/env-types", tag = "EnvironmentType",
     operation_id = "listEnvironmentTypes",
-    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    params(PageQuery),
     responses((status = 200, description = "A page of the list.", body = Page<EnvironmentType>), OfList))]
 async fn list(
     State(app): State<App>,
@@ -62,10 +61,6 @@ async fn list(
 /// Read an environment type.
 #[utoipa::path(get, path = "/orgs/{orgId}/env-types/{envTypeId}", tag = "EnvironmentType",
     operation_id = "getEnvironmentType",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("envTypeId" = String, Path, description = "The environment type."),
-    ),
     responses((status = 200, description = "The environment type.", body = EnvironmentType), OfRead))]
 async fn get(
     State(app): State<App>,
@@ -78,10 +73,6 @@ async fn get(
 /// Change an environment type.
 #[utoipa::path(patch, path = "/orgs/{orgId}/env-types/{envTypeId}", tag = "EnvironmentType",
     operation_id = "updateEnvironmentType",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("envTypeId" = String, Path, description = "The environment type."),
-    ),
     request_body = EnvironmentTypeUpdateBody,
     responses((status = 200, description = "Changed.", body = EnvironmentType), OfWrite))]
 async fn update(
@@ -99,10 +90,6 @@ async fn update(
 /// Delete an environment type that nothing uses.
 #[utoipa::path(delete, path = "/orgs/{orgId}/env-types/{envTypeId}", tag = "EnvironmentType",
     operation_id = "deleteEnvironmentType",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("envTypeId" = String, Path, description = "The environment type."),
-    ),
     responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,

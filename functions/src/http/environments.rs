@@ -41,10 +41,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Create an environment. It is linked to the runner that the rules choose.
 #[utoipa::path(post, path = "/orgs/{orgId}/projects/{projectId}/envs", tag = "Environment",
     operation_id = "createEnvironment",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
-    ),
     request_body = EnvironmentCreateBody,
     responses((status = 201, description = "Created.", body = Environment), OfWrite))]
 async fn create(
@@ -71,8 +67,6 @@ async fn create(
 #[utoipa::path(get, path = "/orgs/{orgId}/projects/{projectId}/envs", tag = "Environment",
     operation_id = "listEnvironments",
     params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
         ("byEnvTypeId" = Option<Vec<String>>, Query,
          description = "Only environments of these types; may be given many times."),
         PageQuery,
@@ -93,7 +87,6 @@ async fn list(
 #[utoipa::path(get, path = "/orgs/{orgId}/envs", tag = "Environment",
     operation_id = "listEnvironmentsInOrg",
     params(
-        ("orgId" = String, Path, description = "The organization."),
         ("byEnvTypeId" = Option<Vec<String>>, Query,
          description = "Only environments of these types; may be given many times."),
         PageQuery,
@@ -133,11 +126,6 @@ async fn page_of(
 /// Read an environment.
 #[utoipa::path(get, path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}", tag = "Environment",
     operation_id = "getEnvironment",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
-        ("envId" = String, Path, description = "The environment."),
-    ),
     responses((status = 200, description = "The environment.", body = Environment), OfRead))]
 async fn get(
     State(app): State<App>,
@@ -150,11 +138,6 @@ async fn get(
 /// Change an environment.
 #[utoipa::path(patch, path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}",
     tag = "Environment", operation_id = "updateEnvironment",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
-        ("envId" = String, Path, description = "The environment."),
-    ),
     request_body = EnvironmentUpdateBody,
     responses((status = 200, description = "Changed.", body = Environment), OfWrite))]
 async fn update(
@@ -191,12 +174,7 @@ struct DeleteQuery {
 /// Delete an environment. Its deployed resources are destroyed first.
 #[utoipa::path(delete, path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}",
     tag = "Environment", operation_id = "deleteEnvironment",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
-        ("envId" = String, Path, description = "The environment."),
-        DeleteQuery,
-    ),
+    params(DeleteQuery),
     responses(
         (status = 202, description = "It is deleted when its destroy run has succeeded.",
          body = Environment),
@@ -235,12 +213,7 @@ struct RefreshQuery {
 #[utoipa::path(post,
     path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}/actions/refresh_runner",
     tag = "Environment", operation_id = "updateRunnerInAnEnvironment",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
-        ("envId" = String, Path, description = "The environment."),
-        RefreshQuery,
-    ),
+    params(RefreshQuery),
     responses(
         (status = 200, description = "The runner that is, or would be, linked.",
          body = RefreshRunnerActionResult),

@@ -28,7 +28,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Create an event source.
 #[utoipa::path(post, path = "/orgs/{orgId}/event-sources", tag = "EventSource",
     operation_id = "createEventSource",
-    params(("orgId" = String, Path, description = "The organization.")),
     request_body = EventSourceCreateBody,
     responses((status = 201, description = "Created.", body = EventSource), OfWrite))]
 async fn create(
@@ -80,7 +79,7 @@ fn check_role(faults: &mut FieldErrors, role: Option<&str>) {
 /// List the event sources.
 #[utoipa::path(get, path = "/orgs/{orgId}/event-sources", tag = "EventSource",
     operation_id = "listEventSources",
-    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    params(PageQuery),
     responses((status = 200, description = "A page of the list.", body = Page<EventSource>), OfList))]
 async fn list(
     State(app): State<App>,
@@ -96,10 +95,6 @@ async fn list(
 /// Read an event source.
 #[utoipa::path(get, path = "/orgs/{orgId}/event-sources/{eventSourceId}", tag = "EventSource",
     operation_id = "getEventSource",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("eventSourceId" = String, Path, description = "The event source."),
-    ),
     responses((status = 200, description = "The event source.", body = EventSource), OfRead))]
 async fn get(
     State(app): State<App>,
@@ -112,10 +107,6 @@ async fn get(
 /// Change an event source. The change applies from the next event on.
 #[utoipa::path(patch, path = "/orgs/{orgId}/event-sources/{eventSourceId}", tag = "EventSource",
     operation_id = "updateEventSource",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("eventSourceId" = String, Path, description = "The event source."),
-    ),
     request_body = EventSourceUpdateBody,
     responses((status = 200, description = "Changed.", body = EventSource), OfWrite))]
 async fn update(
@@ -142,10 +133,6 @@ async fn update(
 /// Delete an event source. Its requests are refused from then on; its earlier deployments continue.
 #[utoipa::path(delete, path = "/orgs/{orgId}/event-sources/{eventSourceId}", tag = "EventSource",
     operation_id = "deleteEventSource",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("eventSourceId" = String, Path, description = "The event source."),
-    ),
     responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,

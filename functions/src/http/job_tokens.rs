@@ -24,11 +24,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(post,
     path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/actions/issue-token",
     tag = "Run", operation_id = "issueJobToken",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-        ("number" = u32, Path, description = "The attempt."),
-    ),
     request_body = IssueTokenBody,
     responses(
         (status = 200, description = "The token.", body = IssuedToken),

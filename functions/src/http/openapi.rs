@@ -1,12 +1,13 @@
 //! The OpenAPI 3.1 document of the API, generated from its handlers.
 
 use super::caller::Member;
+use super::path_parameters::PathParameters;
 use super::{routes, well_known};
 use crate::App;
 use axum::Json;
 use canyon_api::error::ErrorBody;
 use canyon_api::runner;
-use utoipa::OpenApi;
+use utoipa::{Modify as _, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -40,6 +41,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = routes().into_openapi().merge_from(well_known::routes().into_openapi());
     let components = document.components.get_or_insert_with(Default::default);
     components.schemas.extend(runner::described().map(|(name, schema)| (name.to_owned(), schema)));
+    PathParameters.modify(&mut document);
     document
 }
 

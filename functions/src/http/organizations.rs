@@ -46,7 +46,6 @@ async fn create(
 /// Read the organization.
 #[utoipa::path(get, path = "/orgs/{orgId}", tag = "Organization",
     operation_id = "getOrganization",
-    params(("orgId" = String, Path, description = "The organization.")),
     responses((status = 200, description = "The organization.", body = Organization), OfRead))]
 async fn get(State(app): State<App>, caller: Member) -> Result<Json<Organization>, ApiError> {
     Ok(Json(render(app.organization(&caller).await?)))
@@ -55,7 +54,6 @@ async fn get(State(app): State<App>, caller: Member) -> Result<Json<Organization
 /// Change the settings of the organization.
 #[utoipa::path(patch, path = "/orgs/{orgId}", tag = "Organization",
     operation_id = "updateOrganization",
-    params(("orgId" = String, Path, description = "The organization.")),
     request_body = OrganizationUpdateBody,
     responses((status = 200, description = "Changed.", body = Organization), OfWrite))]
 async fn update(

@@ -27,7 +27,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Create a project. A scoped role in its group suffices.
 #[utoipa::path(post, path = "/orgs/{orgId}/projects", tag = "Project",
     operation_id = "createProject",
-    params(("orgId" = String, Path, description = "The organization.")),
     request_body = ProjectCreateBody,
     responses((status = 201, description = "Created.", body = Project), OfWrite))]
 async fn create(
@@ -47,7 +46,7 @@ async fn create(
 /// List the projects.
 #[utoipa::path(get, path = "/orgs/{orgId}/projects", tag = "Project",
     operation_id = "listProjects",
-    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    params(PageQuery),
     responses((status = 200, description = "A page of the list.", body = Page<Project>), OfList))]
 async fn list(
     State(app): State<App>,
@@ -66,10 +65,6 @@ async fn list(
 /// Read a project.
 #[utoipa::path(get, path = "/orgs/{orgId}/projects/{projectId}", tag = "Project",
     operation_id = "getProject",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
-    ),
     responses((status = 200, description = "The project.", body = Project), OfRead))]
 async fn get(
     State(app): State<App>,
@@ -82,10 +77,6 @@ async fn get(
 /// Change a project.
 #[utoipa::path(patch, path = "/orgs/{orgId}/projects/{projectId}", tag = "Project",
     operation_id = "updateProject",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
-    ),
     request_body = ProjectUpdateBody,
     responses((status = 200, description = "Changed.", body = Project), OfWrite))]
 async fn update(
@@ -112,11 +103,7 @@ struct DeleteQuery {
 /// Delete a project that nothing uses.
 #[utoipa::path(delete, path = "/orgs/{orgId}/projects/{projectId}", tag = "Project",
     operation_id = "deleteProject",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("projectId" = String, Path, description = "The project; its `/` is written `%2F`."),
-        DeleteQuery,
-    ),
+    params(DeleteQuery),
     responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,

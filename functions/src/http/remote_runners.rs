@@ -45,11 +45,7 @@ impl FromRequestParts<App> for RemoteRunner {
 /// `key`.
 #[utoipa::path(post, path = "/orgs/{orgId}/remote-runners/{runnerId}/actions/poll-requests",
     tag = "RemoteRunnerMessages", operation_id = "waitForRemoteRunnerMessages",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("runnerId" = String, Path, description = "The runner."),
-        PollRequestsQuery,
-    ),
+    params(PollRequestsQuery),
     responses(
         (status = 200, description = "The message.", body = RemoteRunnerMessage),
         (status = 204, description = "No message; ask again, after `Retry-After` if that is present.",

@@ -31,10 +31,6 @@ const MAX_STEPS: u32 = 100;
 /// during that check returns it.
 #[utoipa::path(post, path = "/orgs/{orgId}/runners/{runnerId}/actions/check", tag = "Runner",
     operation_id = "checkRunner",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("runnerId" = String, Path, description = "The runner."),
-    ),
     responses(
         (status = 202, description = "A launcher will run the check; follow it by its id.", body = RunnerCheck),
         OfAction,
@@ -51,12 +47,7 @@ async fn ask(
 /// Read a check, or wait for its next step. It can be read for a day, or until the runner's next check.
 #[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}/checks/{checkId}", tag = "Runner",
     operation_id = "getRunnerCheck",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("runnerId" = String, Path, description = "The runner."),
-        ("checkId" = String, Path, description = "The check."),
-        CheckQuery,
-    ),
+    params(CheckQuery),
     responses((status = 200, description = "The check.", body = RunnerCheck), OfList))]
 async fn get(
     State(app): State<App>,
@@ -81,10 +72,6 @@ async fn get(
 /// Read the configuration by which clouds trust a runner.
 #[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}/trust", tag = "Runner",
     operation_id = "getRunnerTrust",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("runnerId" = String, Path, description = "The runner."),
-    ),
     responses(
         (status = 200, description = "The configuration.", body = RunnerTrust),
         (status = 409, description = "The runner has warnings: update it first.", body = ErrorBody),

@@ -29,7 +29,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Create a runner profile.
 #[utoipa::path(post, path = "/orgs/{orgId}/runner-profiles", tag = "RunnerProfile",
     operation_id = "createRunnerProfile",
-    params(("orgId" = String, Path, description = "The organization.")),
     request_body = RunnerProfileCreateBody,
     responses((status = 201, description = "Created.", body = RunnerProfile), OfWrite))]
 async fn create(
@@ -62,7 +61,7 @@ fn check_description(faults: &mut FieldErrors, text: Option<&str>) {
 /// List the runner profiles.
 #[utoipa::path(get, path = "/orgs/{orgId}/runner-profiles", tag = "RunnerProfile",
     operation_id = "listRunnerProfiles",
-    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    params(PageQuery),
     responses((status = 200, description = "A page of the list.", body = Page<RunnerProfile>), OfList))]
 async fn list(
     State(app): State<App>,
@@ -78,10 +77,6 @@ async fn list(
 /// Read a runner profile.
 #[utoipa::path(get, path = "/orgs/{orgId}/runner-profiles/{runnerProfileId}",
     tag = "RunnerProfile", operation_id = "getRunnerProfile",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("runnerProfileId" = String, Path, description = "The profile."),
-    ),
     responses((status = 200, description = "The profile.", body = RunnerProfile), OfRead))]
 async fn get(
     State(app): State<App>,
@@ -94,10 +89,6 @@ async fn get(
 /// Change a runner profile. Jobs that were launched before do not change.
 #[utoipa::path(patch, path = "/orgs/{orgId}/runner-profiles/{runnerProfileId}",
     tag = "RunnerProfile", operation_id = "updateRunnerProfile",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("runnerProfileId" = String, Path, description = "The profile."),
-    ),
     request_body = RunnerProfileUpdateBody,
     responses((status = 200, description = "Changed.", body = RunnerProfile), OfWrite))]
 async fn update(
@@ -118,10 +109,6 @@ async fn update(
 /// Delete a runner profile. Later deployments that need it fail.
 #[utoipa::path(delete, path = "/orgs/{orgId}/runner-profiles/{runnerProfileId}",
     tag = "RunnerProfile", operation_id = "deleteRunnerProfile",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("runnerProfileId" = String, Path, description = "The profile."),
-    ),
     responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,

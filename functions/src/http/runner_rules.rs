@@ -26,7 +26,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Create a runner rule.
 #[utoipa::path(post, path = "/orgs/{orgId}/runner-rules", tag = "Runner",
     operation_id = "createRunnerRuleInOrg",
-    params(("orgId" = String, Path, description = "The organization.")),
     request_body = RunnerRuleCreateBody,
     responses((status = 201, description = "Created.", body = RunnerRule), OfWrite))]
 async fn create(
@@ -54,7 +53,7 @@ async fn create(
 /// List the runner rules.
 #[utoipa::path(get, path = "/orgs/{orgId}/runner-rules", tag = "Runner",
     operation_id = "listRunnerRulesInOrg",
-    params(("orgId" = String, Path, description = "The organization."), RunnerRuleQuery, PageQuery),
+    params(RunnerRuleQuery, PageQuery),
     responses((status = 200, description = "A page of the list.", body = Page<RunnerRule>), OfList))]
 async fn list(
     State(app): State<App>,
@@ -89,10 +88,6 @@ fn filter(query: &RunnerRuleQuery) -> Result<RuleFilter, InvalidId> {
 /// Read a runner rule.
 #[utoipa::path(get, path = "/orgs/{orgId}/runner-rules/{ruleId}", tag = "Runner",
     operation_id = "getRunnerRuleInOrg",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("ruleId" = Uuid, Path, description = "The rule."),
-    ),
     responses((status = 200, description = "The rule.", body = RunnerRule), OfRead))]
 async fn get(
     State(app): State<App>,
@@ -105,10 +100,6 @@ async fn get(
 /// Delete a runner rule. The environments stay linked to its runner.
 #[utoipa::path(delete, path = "/orgs/{orgId}/runner-rules/{ruleId}", tag = "Runner",
     operation_id = "deleteRunnerRuleInOrg",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("ruleId" = Uuid, Path, description = "The rule."),
-    ),
     responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,

@@ -34,7 +34,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Create a runner.
 #[utoipa::path(post, path = "/orgs/{orgId}/runners", tag = "Runner",
     operation_id = "createRunner",
-    params(("orgId" = String, Path, description = "The organization.")),
     request_body = RunnerCreateBody,
     responses((status = 201, description = "Created.", body = Runner), OfWrite))]
 async fn create(
@@ -64,7 +63,7 @@ fn definition(body: RunnerCreateBody) -> Value {
 
 /// List the runners.
 #[utoipa::path(get, path = "/orgs/{orgId}/runners", tag = "Runner", operation_id = "listRunners",
-    params(("orgId" = String, Path, description = "The organization."), RunnerQuery, PageQuery),
+    params(RunnerQuery, PageQuery),
     responses(
         (status = 200, description = "A page of the list.", body = Page<RunnerSummary>),
         OfList,
@@ -96,10 +95,6 @@ async fn list(
 /// administrators.
 #[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}", tag = "Runner",
     operation_id = "getRunner",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("runnerId" = String, Path, description = "The runner."),
-    ),
     responses((status = 200, description = "The runner.", body = Runner), OfRead))]
 async fn get(
     State(app): State<App>,
@@ -118,10 +113,6 @@ async fn get(
 /// Change a runner. Omitted fields stay, also omitted secrets.
 #[utoipa::path(patch, path = "/orgs/{orgId}/runners/{runnerId}", tag = "Runner",
     operation_id = "updateRunner",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("runnerId" = String, Path, description = "The runner."),
-    ),
     request_body = RunnerUpdateBody,
     responses((status = 200, description = "Changed.", body = Runner), OfWrite))]
 async fn update(
@@ -157,10 +148,6 @@ fn patch(body: RunnerUpdateBody) -> Value {
 /// Delete a runner that nothing uses.
 #[utoipa::path(delete, path = "/orgs/{orgId}/runners/{runnerId}", tag = "Runner",
     operation_id = "deleteRunner",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("runnerId" = String, Path, description = "The runner."),
-    ),
     responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,

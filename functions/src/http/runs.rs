@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::caller::{Ids, presented};
 use super::error::ApiError;
-use super::refusals::OfRun;
+use super::refusals::{OfRun, OfRunRead};
 use crate::App;
 use crate::app::{Source, foreign_path};
 use axum::extract::{FromRequestParts, Request, State};
@@ -18,7 +18,6 @@ use canyon_api::attempt::{
     ANSWER_OF, ClaimBody, Claimed, DEPLOYMENT_TOKEN, DeploymentResultsUpdateBody, JOB_FORMAT,
     RESULT_OF, ReportAnswer, ReportBody, result_of,
 };
-use canyon_api::error::ErrorBody;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::claimant::Claimant;
 use canyon_domain::ids::DeploymentId;
@@ -176,9 +175,6 @@ impl FromRequestParts<App> for JobFormat {
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/claim",
     tag = "Run", operation_id = "claimAttempt",
     params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-        ("number" = u32, Path, description = "The attempt."),
         ("canyon-job-format" = Option<u32>, Header,
          description = "The newest format of jobs that the runner understands; 1 without it. A job that needs a newer \
                         one ends as failed (`config`), and the answer is 409."),
@@ -220,11 +216,6 @@ async fn claim(
 /// Send a heartbeat and the new pieces of streams.
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/report",
     tag = "Run", operation_id = "reportAttempt",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-        ("number" = u32, Path, description = "The attempt."),
-    ),
     request_body = ReportBody,
     responses(
         (status = 200, description = "Canyon has received the report.", body = ReportAnswer),
@@ -244,8 +235,6 @@ async fn report(
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/results",
     tag = "Run", operation_id = "updateDeploymentResults",
     params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
         ("X-Deployment-Token" = Option<String>, Header,
          description = "The attempt's token, if it is not in `Authorization`; or the `deployment_token` of a message."),
     ),
@@ -283,8 +272,6 @@ async fn results(
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments/{deploymentId}/bundle",
     tag = "Run", operation_id = "getDeploymentBundle",
     params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
         ("X-Deployment-Token" = Option<String>, Header,
          description = "The attempt's token, if it is not in `Authorization`."),
     ),
@@ -294,9 +281,7 @@ async fn results(
         (status = 307, description = "The archive is large: fetch it from there within 5 minutes. Send no token to \
             that address, and check the SHA-256.",
          headers(("location" = String, description = "A signed address of the object store."))),
-        (status = 401, description = "The token is invalid.", body = ErrorBody),
-        (status = 404, description = "The token is not for this path.", body = ErrorBody),
-        (status = 409, description = "The attempt is over: exit.", body = ErrorBody),
+        OfRunRead,
     ))]
 async fn bundle(
     State(app): State<App>,

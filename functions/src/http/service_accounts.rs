@@ -33,7 +33,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Create a service account.
 #[utoipa::path(post, path = "/orgs/{orgId}/service-accounts", tag = "ServiceAccount",
     operation_id = "createServiceAccount",
-    params(("orgId" = String, Path, description = "The organization.")),
     request_body = ServiceAccountCreateBody,
     responses((status = 201, description = "Created.", body = ServiceAccount), OfWrite))]
 async fn create(
@@ -107,7 +106,7 @@ fn policies(
 /// List the service accounts.
 #[utoipa::path(get, path = "/orgs/{orgId}/service-accounts", tag = "ServiceAccount",
     operation_id = "listServiceAccounts",
-    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    params(PageQuery),
     responses((status = 200, description = "A page of the list.", body = Page<ServiceAccount>), OfList))]
 async fn list(
     State(app): State<App>,
@@ -123,10 +122,6 @@ async fn list(
 /// Read a service account.
 #[utoipa::path(get, path = "/orgs/{orgId}/service-accounts/{serviceAccountId}",
     tag = "ServiceAccount", operation_id = "getServiceAccount",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("serviceAccountId" = String, Path, description = "The service account."),
-    ),
     responses((status = 200, description = "The service account.", body = ServiceAccount), OfRead))]
 async fn get(
     State(app): State<App>,
@@ -139,10 +134,6 @@ async fn get(
 /// Change a service account. Tokens that were issued before are refused within 5 seconds.
 #[utoipa::path(patch, path = "/orgs/{orgId}/service-accounts/{serviceAccountId}",
     tag = "ServiceAccount", operation_id = "updateServiceAccount",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("serviceAccountId" = String, Path, description = "The service account."),
-    ),
     request_body = ServiceAccountUpdateBody,
     responses((status = 200, description = "Changed.", body = ServiceAccount), OfWrite))]
 async fn update(
@@ -175,10 +166,6 @@ async fn update(
 /// Delete a service account. Its tokens are refused within 5 seconds; its deployments continue.
 #[utoipa::path(delete, path = "/orgs/{orgId}/service-accounts/{serviceAccountId}",
     tag = "ServiceAccount", operation_id = "deleteServiceAccount",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("serviceAccountId" = String, Path, description = "The service account."),
-    ),
     responses((status = 204, description = "Deleted."), OfAction))]
 async fn delete(
     State(app): State<App>,

@@ -22,11 +22,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(post,
     path = "/orgs/{orgId}/deployments/{deploymentId}/attempts/{number}/actions/judge-lock",
     tag = "Run", operation_id = "judgeStateLock",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("deploymentId" = String, Path, description = "The deployment."),
-        ("number" = u32, Path, description = "The attempt."),
-    ),
     request_body = JudgeLockBody,
     responses(
         (status = 200, description = "Judged.", body = JudgeLockAnswer),

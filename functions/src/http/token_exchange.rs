@@ -100,7 +100,6 @@ const NOT_STORED: [(axum::http::HeaderName, &str); 2] =
 /// It needs no token of Canyon. The issued token is valid for 15 minutes, or until the service account changes.
 #[utoipa::path(post, path = "/orgs/{orgId}/oauth/token", tag = "ServiceAccount", security(()),
     operation_id = "exchangeToken",
-    params(("orgId" = String, Path, description = "The organization.")),
     request_body(content = TokenExchangeForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The token.", body = AccessToken),

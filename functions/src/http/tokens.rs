@@ -38,7 +38,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// Create a token. Its secret is shown only in this answer.
 #[utoipa::path(post, path = "/orgs/{orgId}/tokens", tag = "Token", operation_id = "createToken",
-    params(("orgId" = String, Path, description = "The organization.")),
     request_body = TokenCreateBody,
     responses((status = 201, description = "Created.", body = NewToken), OfWrite))]
 async fn create(
@@ -92,7 +91,7 @@ fn order(body: TokenCreateBody) -> Result<TokenRequest, FieldErrors> {
 
 /// List the tokens, without their secrets.
 #[utoipa::path(get, path = "/orgs/{orgId}/tokens", tag = "Token", operation_id = "listTokens",
-    params(("orgId" = String, Path, description = "The organization."), PageQuery),
+    params(PageQuery),
     responses((status = 200, description = "A page of the list.", body = Page<Token>), OfClosedList))]
 async fn list(
     State(app): State<App>,
@@ -108,10 +107,6 @@ async fn list(
 /// Revoke a token.
 #[utoipa::path(delete, path = "/orgs/{orgId}/tokens/{tokenId}", tag = "Token",
     operation_id = "deleteToken",
-    params(
-        ("orgId" = String, Path, description = "The organization."),
-        ("tokenId" = Uuid, Path, description = "The token."),
-    ),
     responses((status = 204, description = "The token is revoked."), OfAction))]
 async fn delete(
     State(app): State<App>,
