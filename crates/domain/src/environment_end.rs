@@ -142,6 +142,8 @@ fn left_by(deployment: &Deployment) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deployment::ResourceCounts;
+    use crate::state_facts::StateFacts;
     use serde_json::{Value, json};
     use uuid::Uuid;
 
@@ -202,13 +204,73 @@ mod tests {
         }
     }
 
+    fn with_state(doubt: Option<Doubt>, resources: Option<u32>) -> Environment {
+        let storage = json!({ "type": "local", "path": "/srv/state" });
+        let state = EnvironmentState::in_storage(serde_json::from_value(storage).unwrap());
+        let facts = resources.map(|resources| {
+            let lineage = "l".to_owned();
+            StateFacts { lineage, serial: 1, resources, digest: None }
+        });
+        let state = Some(EnvironmentState { facts, doubt, ..state });
+        Environment { state, applied: Some(DeploymentId(Uuid::from_u128(1))), ..environment() }
+    }
+
+    #[test]
+    fn a_destroy_that_shows_nothing_of_a_known_state_is_repeated() {
+        let destroy = deployment(2, "destroy", "succeeded", "plan");
+        let counts = Some(ResourceCounts { total: None, added: 0, changed: 0, removed: 3 });
+        let counted = Deployment { counts, ..destroy.clone() };
+        let report = json!({ "lineage": "l", "serial": 2, "resources": 0 });
+        let state = Some(serde_json::from_value(report).unwrap());
+        let reported = Deployment { state, ..destroy.clone() };
+        for (run_of, resources, applied) in [
+            (&destroy, Some(3), Some(1)),
+            (&counted, Some(3), None),
+            (&reported, Some(3), None),
+            (&destroy, Some(0), None),
+            (&destroy, None, None),
+        ] {
+            let mut environment = with_state(None, resources);
+            environment.applied_before = environment.applied;
+            let found = run(&mut environment, run_of);
+            assert_eq!((found, environment.version), (applied, 2), "{run_of:?}, {resources:?}");
+        }
+    }
+
+    #[test]
+    fn a_destroy_that_succeeds_ends_the_doubt_about_an_unrecorded_state_alone() {
+        let destroy = deployment(2, "destroy", "succeeded", "plan");
+        let unfinished = Doubt::Unfinished(DeploymentId(Uuid::from_u128(1)));
+        for (doubt, after) in [(Doubt::Unrecorded, None), (unfinished, Some(unfinished))] {
+            let mut environment = with_state(Some(doubt), None);
+            run(&mut environment, &destroy);
+            assert_eq!(environment.state.unwrap().doubt, after);
+        }
+    }
+
+    #[test]
+    fn an_environment_whose_removal_failed_is_active_again_after_a_run_that_succeeds() {
+        for (status, plan_only, after) in [
+            ("succeeded", false, EnvironmentStatus::Active),
+            ("succeeded", true, EnvironmentStatus::DeleteFailed),
+            ("failed", false, EnvironmentStatus::DeleteFailed),
+        ] {
+            let (message, status_after) = (Some("why".to_owned()), EnvironmentStatus::DeleteFailed);
+            let mut environment =
+                Environment { status: status_after, status_message: message, ..environment() };
+            let deployment = Deployment { plan_only, ..deployment(1, "deploy", status, "apply") };
+            run(&mut environment, &deployment);
+            let is_active = after == EnvironmentStatus::Active;
+            assert_eq!(environment.status, after, "{status}, {plan_only}");
+            assert_eq!(environment.status_message.is_none(), is_active);
+        }
+    }
+
     #[test]
     fn what_is_read_after_an_end_changes_an_environment_only_while_that_run_is_in_doubt() {
         let in_doubt = |number| {
-            let storage = json!({ "type": "local", "path": "/srv/state" });
-            let state = EnvironmentState::in_storage(serde_json::from_value(storage).unwrap());
-            let doubt = Some(Doubt::Unfinished(DeploymentId(Uuid::from_u128(number))));
-            Environment { state: Some(EnvironmentState { doubt, ..state }), ..environment() }
+            let doubt = Doubt::Unfinished(DeploymentId(Uuid::from_u128(number)));
+            with_state(Some(doubt), None)
         };
         let run = |mode| {
             let mut run = deployment(1, mode, "failed", "apply");
