@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the test programs that cargo has built, several side by side, and prints the result of each.
 
-    cargo test --no-run --message-format json ... | tests/programs.py [--slots N] [--seconds N] [--after FILE PROGRAM...] [--without PROGRAM...]
+    cargo test --no-run --message-format json ... | tests/programs.py [--slots N] [--seconds N] [--after FILE PROGRAM...] [--without PROGRAM...] [--threads N PROGRAM...]
 
 Cargo runs one program after the other. Most of Canyon's tests wait for processes, clocks and networks, so a single
 program leaves a processor idle. The longest programs start first, by their durations in the last run on this machine.
@@ -9,6 +9,8 @@ program leaves a processor idle. The longest programs start first, by their dura
 Each program's output is in the folder of logs. When a program ends, its result is printed; if it failed, its failures too.
 A program's name is the folder of its package and its own name: functions-api.
 `--after FILE PROGRAM...` delays these programs until another process has created FILE. `--without PROGRAM...` omits these.
+`--threads N PROGRAM...` runs N tests of each of these side by side: their tests wait for processes most of the time. The
+others run as many as there are processors.
 Programs that still run after `--seconds` are killed and count as failed.
 """
 
@@ -37,11 +39,13 @@ class Program:
         self.name = f"{package.name}{kind}-{target['name']}"
         self.folder, self.executable = package, message["executable"]
         self.log = LOGS / f"{self.name}.log"
-        self.process = self.started = None
+        self.process = self.started = self.threads = None
 
     def start(self):
         # cargo sets this variable and a test may read it. The session allows ending a hung test with all its processes.
         environment = dict(os.environ, CARGO_MANIFEST_DIR=str(self.folder))
+        if self.threads:
+            environment["RUST_TEST_THREADS"] = self.threads
         self.started = time.monotonic()
         self.process = subprocess.Popen([self.executable], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                                         stdout=self.log.open("wb"), stderr=subprocess.STDOUT, start_new_session=True)
@@ -84,26 +88,31 @@ def held_back(program, after):
 def run(waiting, options):
     """Runs all of them, and returns the names of those that failed and how long each took."""
     running, failed, took, deadline = [], [], {}, time.monotonic() + options.seconds
-    while waiting or running:
-        for program in [program for program in waiting if not held_back(program, options.after)]:
-            if len(running) == options.slots:
-                break
-            waiting.remove(program)
-            running.append(program)
-            program.start()
-        late = time.monotonic() > deadline
-        for program in running[:]:
-            if late:
-                program.end()
-            if program.process.poll() is not None:
-                running.remove(program)
-                took[program.name] = program.seconds()
-                if not program.report():
-                    failed.append(program.name)
-        if late and waiting:
-            print(f"test: not started within {options.seconds} s: {' '.join(program.name for program in waiting)}")
-            return failed + [program.name for program in waiting], took
-        time.sleep(0.1)
+    try:
+        while waiting or running:
+            for program in [program for program in waiting if not held_back(program, options.after)]:
+                if len(running) == options.slots:
+                    break
+                waiting.remove(program)
+                running.append(program)
+                program.start()
+            late = time.monotonic() > deadline
+            for program in running[:]:
+                if late:
+                    program.end()
+                if program.process.poll() is not None:
+                    running.remove(program)
+                    took[program.name] = program.seconds()
+                    if not program.report():
+                        failed.append(program.name)
+            if late and waiting:
+                print(f"test: not started within {options.seconds} s: {' '.join(program.name for program in waiting)}")
+                return failed + [program.name for program in waiting], took
+            time.sleep(0.1)
+    finally:
+        # Each is in a session of its own, which Ctrl-C in a terminal does not reach.
+        for program in running:
+            program.end()
     return failed, took
 
 
@@ -113,16 +122,20 @@ def main():
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--after", nargs="+", action="append", default=[], metavar=("FILE", "PROGRAM"))
     parser.add_argument("--without", nargs="+", default=[], metavar="PROGRAM")
+    parser.add_argument("--threads", nargs="+", action="append", default=[], metavar=("N", "PROGRAM"))
     options = parser.parse_args()
     LOGS.mkdir(parents=True, exist_ok=True)
     known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
     # A program without a known duration starts first: it may be long.
     found = list(programs(sys.stdin))
-    named = {name for _, *names in options.after for name in names}.union(options.without)
+    named = {name for _, *names in options.after + options.threads for name in names}.union(options.without)
     if unknown := named - {program.name for program in found}:
         sys.exit(f"programs.py: cargo built no test program {' '.join(sorted(unknown))}")
     chosen = [program for program in found if program.name not in options.without]
+    for program in chosen:
+        program.threads = next((number for number, *names in options.threads if program.name in names), None)
     chosen.sort(key=lambda program: -known.get(program.name, float("inf")))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     failed, took = run(chosen, options)
     DURATIONS.write_text(json.dumps(known | took, indent=1))
     if failed:
