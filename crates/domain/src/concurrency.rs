@@ -82,7 +82,7 @@ impl ConcurrencyLimit {
         if u32::try_from(held.len()).unwrap_or(u32::MAX) >= self.max_jobs {
             return None;
         }
-        let taken: BTreeSet<u32> = held.iter().map(|place| place.number).collect();
+        let taken: BTreeSet<u32> = held.iter().map(|slot| slot.number).collect();
         let free: Vec<u32> = (0..self.max_jobs).filter(|number| !taken.contains(number)).collect();
         let count = u64::try_from(free.len()).unwrap_or(1).max(1);
         let chosen = usize::try_from(hint % count).unwrap_or_default();
@@ -101,21 +101,21 @@ impl ConcurrencyLimit {
         let from = usize::try_from(hint % count).unwrap_or_default();
         let max_jobs = self.max_jobs;
         let around = held.iter().cycle().skip(from).take(held.len());
-        around.filter(move |place| place.number < max_jobs).take(HOLDERS_PER_CHECK)
+        around.filter(move |slot| slot.number < max_jobs).take(HOLDERS_PER_CHECK)
     }
 
     /// Why a deployment waits for a slot. It does not name the holders: a reader of this may not be allowed to read each of
     /// them.
     pub fn waiting_reason(&self) -> String {
-        let places = match self.max_jobs {
-            1 => "the one place".to_owned(),
-            max => format!("one of the {max} places"),
+        let slots = match self.max_jobs {
+            1 => "the one slot".to_owned(),
+            max => format!("one of the {max} slots"),
         };
-        format!("waiting for {places} of {}", self.scope.in_words())
+        format!("waiting for {slots} of {}", self.scope.in_words())
     }
 }
 
-/// Who holds the places of a limit, as words behind [`ConcurrencyLimit::waiting_reason`]: the deployments of `named`, which the
+/// Who holds the slots of a limit, as words behind [`ConcurrencyLimit::waiting_reason`]: the deployments of `named`, which the
 /// reader may read, and how many others.
 pub fn held_by(named: &[DeploymentId], others: usize) -> String {
     let mut holders: Vec<_> =
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn a_reason_to_wait_names_the_limit_and_those_holders_that_its_reader_may_read() {
-        assert_eq!(limit(5).waiting_reason(), "waiting for one of the 5 places of project `shop`");
-        assert_eq!(limit(1).waiting_reason(), "waiting for the one place of project `shop`");
+        assert_eq!(limit(5).waiting_reason(), "waiting for one of the 5 slots of project `shop`");
+        assert_eq!(limit(1).waiting_reason(), "waiting for the one slot of project `shop`");
         let all: Vec<_> = (0..5).map(|n| held(n).holder.deployment).collect();
         let [a, b, c, ..] = all[..] else { unreachable!() };
         for (named, others, expected) in [
@@ -184,7 +184,7 @@ mod tests {
         ) {
             let all: Vec<_> = taken.iter().copied().map(held).collect();
             let asked = |hint| -> Vec<u32> {
-                limit(max).slots_to_check(&all, hint).map(|place| place.number).collect()
+                limit(max).slots_to_check(&all, hint).map(|slot| slot.number).collect()
             };
             let mut now = asked(hint);
             prop_assert!(now.len() <= HOLDERS_PER_CHECK);
@@ -201,10 +201,10 @@ mod tests {
             max in 0_u32..12, taken in proptest::collection::btree_set(0_u32..20, 0..15), hint: u64,
         ) {
             let all: Vec<_> = taken.iter().copied().map(held).collect();
-            let place = limit(max).free_slot(&all, hint);
-            prop_assert_eq!(place.is_some(), taken.len() < usize::try_from(max).unwrap());
-            if let Some(place) = place {
-                prop_assert!(place.number < max && !taken.contains(&place.number));
+            let slot = limit(max).free_slot(&all, hint);
+            prop_assert_eq!(slot.is_some(), taken.len() < usize::try_from(max).unwrap());
+            if let Some(slot) = slot {
+                prop_assert!(slot.number < max && !taken.contains(&slot.number));
             }
         }
     }

@@ -152,18 +152,18 @@ impl Table {
         scope: &LimitScope,
     ) -> Result<Vec<HeldSlot>, StoreError> {
         let partition = Partition {
-            operation: "list held places",
+            operation: "list held slots",
             pk: keys::slots(org, scope),
             prefix: None,
             descending: false,
         };
-        let place = |item: SlotItem| HeldSlot {
+        let slot = |item: SlotItem| HeldSlot {
             number: item.number,
             holder: SlotHolder { deployment: item.deployment, attempt: item.attempt },
         };
         // Without a maximum: a limit bounds its own slots.
         let held = self.all::<SlotItem>(partition, usize::MAX).await?;
-        Ok(held.into_iter().map(place).collect())
+        Ok(held.into_iter().map(slot).collect())
     }
 
     /// Writes a new attempt like [`Table::change_deployment`] and takes its slots in the same
@@ -210,7 +210,7 @@ impl Table {
         let over = deployment.attempts.iter().filter(|attempt| attempt.ended.is_some());
         over.flat_map(|attempt| {
             let holder = SlotHolder { deployment: deployment.id, attempt: attempt.number };
-            let release = move |place| self.slot_release(org, place, holder);
+            let release = move |slot| self.slot_release(org, slot, holder);
             attempt.slots.iter().map(release)
         })
         .collect()

@@ -47,7 +47,7 @@ impl App {
         limit: ConcurrencyLimit,
     ) -> Result<HeldLimit, AppError> {
         let held = self.table.held_slots(by.org, &limit.scope).await?;
-        let held_by = held.into_iter().map(|place| place.holder.deployment).collect();
+        let held_by = held.into_iter().map(|slot| slot.holder.deployment).collect();
         Ok(HeldLimit { limit, held_by })
     }
 

@@ -113,7 +113,7 @@ async fn a_viewer_and_a_deployer_read_the_inventory_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn what_others_have_looks_like_what_is_not_there() {
+async fn objects_of_other_organizations_are_answered_like_absent_ones() {
     let api = Api::start().await;
     api.furnish().await;
     api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;

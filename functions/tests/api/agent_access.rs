@@ -143,7 +143,7 @@ async fn told(api: &Api, key: &Value) -> (Value, String) {
 }
 
 #[tokio::test]
-async fn every_word_of_a_former_session_said_again_in_any_order_changes_nothing() {
+async fn repeated_requests_of_a_former_session_change_nothing_in_any_order() {
     let api = far_away().await;
     let token = token(&api, json!({})).await;
     let (_, key) = order(&api).await;

@@ -145,7 +145,8 @@ async fn the_holder_of_the_key_learns_which_claim_is_wrong_and_no_other_caller_d
 }
 
 #[tokio::test]
-async fn the_requests_in_sessions_tell_an_agent_that_it_is_adopted_and_no_stranger_that_it_waits() {
+async fn the_requests_of_a_session_show_an_agent_that_it_is_adopted_and_no_other_caller_that_it_is_pending()
+ {
     let api = far_away().await;
     let key = Key::new();
     assert_eq!(show(&api, &key, "a").await.0, 202);

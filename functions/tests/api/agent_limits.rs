@@ -39,7 +39,7 @@ async fn polls(api: &Api, secret: &str, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_has_a_thousand_agents_and_the_one_that_is_silent_the_longest_makes_way() {
+async fn a_token_has_a_thousand_agents_and_a_new_one_replaces_the_longest_silent() {
     let api = far_away().await;
     let secret = token(&api, json!({})).await;
     let kept = ["connected", "settled", "adopted", "disabled", "rejected", "works"];

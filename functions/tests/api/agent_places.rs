@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_dead_agents_job_goes_to_the_next_agent_of_its_place_and_to_none_of_another() {
+async fn a_dead_agents_job_goes_to_an_agent_of_the_same_platform_only() {
     let api = far_away().await;
     let token = token(&api, json!({})).await;
     let berlin = open(&api, &token, "berlin", "a").await;

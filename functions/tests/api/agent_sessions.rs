@@ -17,7 +17,7 @@ async fn polls(api: &Api, token: &str, session: u64, running: u32) -> Answer {
 }
 
 #[tokio::test]
-async fn the_opening_of_the_living_process_said_again_changes_nothing() {
+async fn a_repeated_session_start_of_the_running_process_changes_nothing() {
     let api = far_away().await;
     let token = token(&api, json!({})).await;
     let session = open(&api, &token, "berlin", "a").await;

@@ -180,7 +180,7 @@ async fn no_token_goes_on_as_the_agent_of_a_key() {
 }
 
 #[tokio::test]
-async fn a_token_for_other_agents_does_not_inherit_what_an_administrator_has_said_of_one() {
+async fn a_token_for_other_agents_does_not_inherit_an_administrators_decision_about_one() {
     let api = far_away().await;
     let former = Token::of_far(&api).await;
     let for_others = json!({ "runner_id": "far", "labels": { "tier": "dev" } });

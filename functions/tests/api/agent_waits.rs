@@ -38,8 +38,8 @@ fn poll(
 }
 
 #[tokio::test]
-async fn on_the_functions_the_agents_of_one_token_wait_in_fifty_requests_and_the_next_is_told_to_pause()
- {
+async fn on_the_functions_fifty_requests_of_one_tokens_agents_wait_and_the_next_is_asked_to_pause()
+{
     let mut api = far_away().await;
     on_functions(&mut api).await;
     let (many, one) = (token(&api, json!({})).await, token(&api, json!({})).await);

@@ -92,7 +92,7 @@ async fn what_is_not_offered_to_a_session_is_not_its_own() {
 }
 
 #[tokio::test]
-async fn the_newest_session_alone_speaks_for_an_agent_and_goes_on_with_its_jobs() {
+async fn only_the_newest_session_of_an_agent_counts_and_it_continues_the_jobs() {
     let api = far_away().await;
     let token = token(&api, json!({})).await;
     let first = open(&api, &token, "berlin", "a").await;
@@ -190,7 +190,8 @@ async fn a_key_alone_makes_an_agent_that_waits_and_an_admin_makes_it_work() {
 }
 
 #[tokio::test]
-async fn the_key_that_a_runner_names_is_adopted_for_it_at_once_even_where_a_stranger_waits() {
+async fn the_key_that_a_runner_names_is_adopted_at_once_even_if_another_agent_of_that_name_is_pending()
+ {
     let api = Api::start().await;
     let (key, stranger) = (Key::new(), Key::new());
     api.make("/runners", far("far", json!({ "key": key.pem() }))).await;

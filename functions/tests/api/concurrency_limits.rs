@@ -70,7 +70,7 @@ async fn wait_for_a_place(api: &Api, id: &str) {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_place_learns_of_those_holders_that_the_reader_may_read_and_how_many_others()
+async fn a_waiting_deployment_names_the_slot_holders_that_the_reader_may_read_and_counts_the_others()
  {
     let api = two_projects().await;
     api.make("/projects/shop/envs", json!({ "id": "side", "env_type_id": "dev" })).await;
@@ -92,7 +92,7 @@ async fn who_waits_for_a_place_learns_of_those_holders_that_the_reader_may_read_
         async |scope: Value| token(&api, json!({ "role": "none", "scoped_roles": [scope] })).await;
     let of_shop = scoped(json!({ "role": "viewer", "project_id": "shop" })).await;
     let of_main = scoped(json!({ "role": "viewer", "project_id": "shop", "env_id": "main" })).await;
-    let why = "waiting for one of the 2 places of the organization";
+    let why = "waiting for one of the 2 slots of the organization";
     for (reader, expected) in [
         (&api.ours.viewer, format!("{why} (held by {bank}, {side})")),
         (&of_shop, format!("{why} (held by {side} and 1 more)")),

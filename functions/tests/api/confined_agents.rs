@@ -192,7 +192,7 @@ async fn opens_by_key(api: &Api, key: &Key, name: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_connected_agent_by_a_token_for_labels_makes_way_for_a_stronger_proof() {
+async fn a_connected_agent_with_a_token_for_labels_is_replaced_by_one_with_a_stronger_proof() {
     let (api, key) = (far_away().await, Key::new());
     let labels = for_labels(&api).await;
     for name in ["berlin", "boston"] {

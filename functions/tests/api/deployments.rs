@@ -231,7 +231,7 @@ async fn a_full_queue_refuses_all_but_a_repeated_request() {
 }
 
 #[tokio::test]
-async fn another_organizations_deployment_looks_like_an_absent_one() {
+async fn a_deployment_of_another_organization_is_answered_like_an_absent_one() {
     let api = furnished().await;
     let id = deploy(&api).await;
     let before = everything(&api).await;

@@ -158,7 +158,7 @@ async fn pending(api: &Api) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_stranger_has_the_same_answers_from_every_organization_and_from_none() {
+async fn an_unknown_agent_gets_the_same_answers_whether_the_organization_exists_or_not() {
     let api = far_away().await;
     let own = Key::new();
     // Agents of the organization, with each kind of proof.
@@ -216,7 +216,7 @@ async fn a_stranger_has_the_same_answers_from_every_organization_and_from_none()
 }
 
 #[tokio::test]
-async fn a_flood_is_not_told_that_there_is_a_limit_for_there_is_none_where_nothing_is() {
+async fn the_answers_to_a_flood_do_not_show_whether_the_organization_exists() {
     let api = far_away().await;
     let target = |org| Target { org, agent: "unheard-of", what: "" };
     let opens = &requests()[0];
@@ -228,7 +228,7 @@ async fn a_flood_is_not_told_that_there_is_a_limit_for_there_is_none_where_nothi
 }
 
 #[tokio::test]
-async fn an_organization_that_refuses_requests_keeps_no_record_of_strangers() {
+async fn an_organization_that_refuses_requests_keeps_no_record_of_unknown_agents() {
     let api = far_away().await;
     refuse(&api, &api.ours.admin, "our-org").await;
     let before = api.audit().await;

@@ -36,7 +36,7 @@ fn jobs(held: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_agent_goes_on_with_more_jobs_than_one_answer_tells_of() {
+async fn an_agent_continues_more_jobs_than_fit_into_one_answer() {
     let api = far_away().await;
     let token = token(&api, json!({})).await;
     open(&api, &token, "berlin", "a").await;
@@ -69,7 +69,7 @@ async fn an_agent_goes_on_with_more_jobs_than_one_answer_tells_of() {
 }
 
 #[tokio::test]
-async fn an_agent_of_the_place_goes_on_with_what_it_may_launch_and_with_nothing_else() {
+async fn an_agent_of_the_same_platform_continues_only_the_jobs_that_it_may_launch() {
     let api = far_away().await;
     let token = token(&api, json!({})).await;
     open(&api, &token, "berlin", "a").await;

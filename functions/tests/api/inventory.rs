@@ -60,7 +60,7 @@ async fn a_project_may_be_a_path_of_groups() {
 }
 
 #[tokio::test]
-async fn a_project_is_deleted_with_its_rules_only_when_that_is_said() {
+async fn a_project_is_deleted_with_its_rules_only_if_the_request_says_so() {
     let api = Api::start().await;
     api.furnish().await;
     let rule =

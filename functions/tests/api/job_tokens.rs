@@ -55,7 +55,7 @@ async fn verified(api: &Api, token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_says_where_the_job_deploys_to_and_how_far_it_is() {
+async fn a_jobs_token_has_claims_for_the_environment_and_the_phase() {
     let api = with_identity().await;
     let job = Job::start(&api).await;
     let (status, answer) = job.token(&api, "sts.amazonaws.com", "plan").await;

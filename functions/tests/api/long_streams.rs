@@ -37,7 +37,7 @@ fn of_stream(stream: &str, offset: u64, data: &[u8]) -> Value {
 }
 
 #[tokio::test]
-async fn of_a_report_sixteen_pieces_are_stored_and_the_answer_says_where_to_go_on() {
+async fn sixteen_chunks_of_a_report_are_stored_and_the_answer_has_the_next_offset() {
     let api = furnished().await;
     let job = Job::start(&api).await;
     let pieces: Vec<_> = (0..40_u64).map(|at| piece(at, b"x")).collect();
@@ -93,7 +93,7 @@ async fn a_result_with_more_pieces_than_are_stored_still_ends_its_run() {
 }
 
 #[tokio::test]
-async fn a_whole_log_of_very_many_pieces_says_where_to_read_on() {
+async fn a_whole_log_of_very_many_chunks_has_the_offset_of_the_rest() {
     let mut api = furnished().await;
     let store = Blobs::new(Arc::new(object_store::memory::InMemory::new()));
     let change = |mut app: canyon_functions::App| {
@@ -115,7 +115,7 @@ async fn a_whole_log_of_very_many_pieces_says_where_to_read_on() {
 }
 
 #[tokio::test]
-async fn what_a_run_prints_beyond_the_largest_stream_is_dropped_and_the_stream_says_so() {
+async fn output_beyond_the_largest_stream_is_dropped_and_the_stream_notes_it() {
     let api = furnished().await;
     let job = Job::start(&api).await;
     let end = MAX_STREAM - 4;

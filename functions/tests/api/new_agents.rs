@@ -95,7 +95,7 @@ async fn a_flood_from_one_address_keeps_out_no_agent_of_another_address_or_organ
 }
 
 #[tokio::test]
-async fn a_flood_from_everywhere_keeps_out_no_agent_that_is_known_or_vouched_for() {
+async fn a_flood_from_many_addresses_keeps_out_no_agent_that_is_known_or_has_a_token() {
     let api = far_away().await;
     let (key, own) = (Key::new(), Key::new());
     assert_eq!(ask(&api, "known", &key, "192.0.2.1").await, 202);
@@ -124,7 +124,7 @@ async fn a_flood_from_everywhere_keeps_out_no_agent_that_is_known_or_vouched_for
 }
 
 #[tokio::test]
-async fn a_hundred_agents_wait_at_most_and_the_oldest_of_the_largest_crowd_makes_way() {
+async fn at_most_a_hundred_agents_are_pending_and_the_oldest_of_the_largest_group_is_dropped() {
     let api = far_away().await;
     assert_eq!(ask(&api, "lone", &Key::new(), "192.0.2.1").await, 202);
     for number in 0..100 {

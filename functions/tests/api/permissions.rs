@@ -234,7 +234,7 @@ fn wanted(operation: &str, need: Need, roles: &[char], place: usize) -> Vec<Outc
 }
 
 #[tokio::test]
-async fn every_caller_may_do_at_each_thing_what_the_table_says_and_no_more() {
+async fn every_caller_may_do_exactly_what_the_table_of_permissions_says() {
     let world = World::new().await;
     let (mut cells, mut wrong) = (0, Vec::new());
     for operation in operations() {

@@ -273,7 +273,7 @@ async fn a_cancel_reaches_a_waiting_poller_before_anything_else() {
 }
 
 #[tokio::test]
-async fn of_many_who_poll_at_once_one_is_handed_the_job() {
+async fn of_many_concurrent_polls_one_receives_the_job() {
     let (api, key) = keyed().await;
     poll(&api, &key).await;
     let (_, job_key) = order(&api).await;
@@ -298,7 +298,7 @@ async fn a_job_that_cannot_be_rendered_ends_saying_why() {
 }
 
 #[tokio::test]
-async fn a_caller_without_a_valid_token_gets_the_reason_and_nothing_else() {
+async fn a_caller_without_a_valid_token_gets_only_the_reason() {
     let (api, key) = keyed().await;
     let (good, header) = (claims(&api, "far"), key.header());
     let changed = |base: &Value, name: &str, value: Value| {

@@ -80,7 +80,7 @@ async fn a_check_that_no_launcher_answers_expires_and_makes_room() {
 }
 
 #[tokio::test]
-async fn who_may_not_deploy_may_read_but_not_ask_and_strangers_see_nothing() {
+async fn a_viewer_reads_without_requesting_and_another_organization_sees_nothing() {
     let api = Api::start().await;
     api.make("/runners", ecs()).await;
     let ask = "/runners/fargate/actions/check";

@@ -31,7 +31,7 @@ async fn log(api: &Api, id: &str, offset: u64, wait: u32) -> (Vec<u8>, String, b
 }
 
 #[tokio::test]
-async fn a_result_counts_even_if_what_it_says_of_the_state_cannot_be_kept() {
+async fn a_result_counts_even_if_its_state_report_cannot_be_stored() {
     let api = furnished().await;
     let job = Job::start(&api).await;
     let state = json!({ "lineage": "", "serial": 1, "resources": 1, "addresses": [] });
@@ -45,7 +45,7 @@ async fn a_result_counts_even_if_what_it_says_of_the_state_cannot_be_kept() {
 }
 
 #[tokio::test]
-async fn a_result_that_tells_of_a_state_that_was_not_written_is_kept_with_what_is_known_of_it() {
+async fn a_result_with_an_unwritten_state_is_stored_with_the_facts_of_that_state() {
     let api = furnished().await;
     let facts = json!({ "lineage": "a", "serial": 9, "resources": 5, "digest": "all five" });
     let first = json!({ "lineage": "", "serial": 0, "resources": 5, "digest": "all five" });
@@ -89,7 +89,7 @@ async fn a_run_that_cannot_write_its_state_yet_reports_it_and_its_result_takes_t
 }
 
 #[tokio::test]
-async fn a_token_opens_its_own_run_and_nothing_else() {
+async fn a_token_of_an_attempt_gives_access_to_that_attempt_only() {
     let api = furnished().await;
     let job = Job::start(&api).await;
     let other = deploy(&api).await;
@@ -192,7 +192,7 @@ async fn a_reader_who_waits_is_woken_by_the_next_piece() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_is_told_to_stop_and_ends_as_its_runner_says() {
+async fn a_cancelled_run_receives_a_stop_request_and_ends_as_its_runner_reports() {
     let api = furnished().await;
     let job = Job::start(&api).await;
     assert_eq!(job.report(&api, "plan", json!([])).await.1["stop"], false);
@@ -258,7 +258,7 @@ async fn a_result_counts_once_and_gives_the_turn_to_the_next() {
 }
 
 #[tokio::test]
-async fn what_a_result_says_again_and_more_of_a_log_is_kept() {
+async fn the_new_part_of_a_log_in_a_result_is_stored_without_its_repeated_part() {
     let api = furnished().await;
     let job = Job::start(&api).await;
     // The network loses its answer.

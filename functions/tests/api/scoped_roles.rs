@@ -163,7 +163,7 @@ async fn the_module_of_another_reads_no_further_than_its_author() {
 }
 
 #[tokio::test]
-async fn a_key_tells_of_no_deployment_that_its_caller_may_not_read() {
+async fn an_idempotency_key_shows_no_deployment_that_its_caller_may_not_read() {
     let api = two_projects().await;
     let foreign = Foreign::new(&api);
     let (mut bank, mut shop) = (foreign.policy().await, foreign.policy().await);
@@ -263,7 +263,7 @@ async fn a_cursor_names_nothing_that_its_caller_may_not_read() {
 }
 
 #[tokio::test]
-async fn a_token_of_a_page_of_which_nothing_is_visible_tells_of_nothing_and_leads_on() {
+async fn the_token_of_a_page_without_visible_entries_shows_nothing_and_leads_to_the_next_page() {
     let api = two_projects().await;
     api.make("/projects", json!({ "id": "zz" })).await;
     let (org, shop) = (api.ours.uuid, "shop".parse().unwrap());

@@ -131,7 +131,7 @@ async fn a_service_account_is_made_read_changed_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_would_let_strangers_in_is_refused_with_its_path() {
+async fn a_trust_policy_that_would_admit_others_is_refused_with_its_path() {
     let api = Api::start().await;
     api.make("/runners", local_runner("here")).await;
     let with = |name: &str, value: Value| {

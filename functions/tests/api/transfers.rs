@@ -162,7 +162,7 @@ async fn an_archive_that_the_object_store_has_already_counts_as_uploaded() {
 }
 
 #[tokio::test]
-async fn a_small_archive_goes_through_the_api_and_needs_no_way_to_the_object_store() {
+async fn a_small_archive_goes_through_the_api_without_a_connection_to_the_object_store() {
     let (api, bucket) = with_bucket().await;
     let (bytes, digest) = archive(MAX_DIRECT_BYTES);
     client(&api, &api.ours.deployer).put_archive(&digest, bytes.clone()).await.unwrap();
@@ -203,7 +203,7 @@ async fn an_address_takes_only_the_bytes_that_it_was_signed_for() {
 }
 
 #[tokio::test]
-async fn what_lambda_cannot_take_is_refused_with_the_way_and_a_laptop_takes_it() {
+async fn an_archive_too_large_for_lambda_is_refused_with_the_alternative_and_a_laptop_accepts_it() {
     let (api, bucket) = with_bucket().await;
     let (bytes, digest) = archive(MAX_DIRECT_BYTES + 1);
     let path = format!("/archives/{digest}");

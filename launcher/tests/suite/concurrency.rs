@@ -83,7 +83,7 @@ async fn never_more_than_three(binding: &str, in_words: &str, other: &str) {
             } else if deployment.status == Status::Queued && running == 3 {
                 let message = &deployment.message;
                 assert!(
-                    message.starts_with(&format!("waiting for one of the 3 places of {in_words}")),
+                    message.starts_with(&format!("waiting for one of the 3 slots of {in_words}")),
                     "{message}"
                 );
             }
@@ -120,7 +120,7 @@ async fn a_failed_attempt_releases_its_slot_before_the_next_one_takes_it() {
     world.clock.by(600);
     world.reconcile(one).await;
     let waits = world.read(one).await;
-    assert_eq!(waits.message, "waiting for the one place of runner `somewhere`");
+    assert_eq!(waits.message, "waiting for the one slot of runner `somewhere`");
     assert_eq!(waits.hold, Some(Hold::Limit(scope)));
 }
 
