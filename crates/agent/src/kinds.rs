@@ -45,15 +45,20 @@ pub trait Kind: Send + Sync {
     /// The dispatcher for the jobs of the runner in `target`. Makes no call.
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher>;
 
-    /// Canyon's jobs on the platform, of every runner, running or ended, as far as the platform can list them.
+    /// Canyon's jobs on the platform, of every runner, running or ended. None if each runner's definition has a cluster
+    /// or namespace of its own: Canyon names the jobs that the agent holds, and the agent finds these by their names.
     ///
     /// # Errors
     ///
     /// [`KindError`] when the platform does not answer.
-    async fn found(&self) -> Result<Vec<JobKey>, KindError>;
+    async fn found(&self) -> Result<Vec<JobKey>, KindError> {
+        Ok(Vec::new())
+    }
 
-    /// A dispatcher that can stop and remove an orphaned job, of which only the name is known.
-    fn cleaner(&self, job: &JobKey) -> Option<Arc<dyn Dispatcher>>;
+    /// A dispatcher that can stop and remove an orphaned job, one that [`Kind::found`] listed.
+    fn cleaner(&self, _job: &JobKey) -> Option<Arc<dyn Dispatcher>> {
+        None
+    }
 
     /// Notified when a job may have ended, so that the agent observes its jobs at once.
     fn hint(&self) -> Arc<Notify> {

@@ -4,7 +4,6 @@ use super::values::Values;
 use super::{Kind, KindError, aws};
 use crate::settings::dispatcher::{ACKNOWLEDGED, DispatcherSettings};
 use async_trait::async_trait;
-use canyon_api::agent::JobKey;
 use canyon_dispatch::ecs::{EcsDefaults, EcsPlatform};
 use canyon_dispatch::{AmbientAws, Dispatcher, Permit, Platform as _, Rate, RateLimiter, Target};
 use canyon_domain::runner::RunnerType;
@@ -83,16 +82,6 @@ impl Kind for EcsKind {
 
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         self.platform.dispatcher(target)
-    }
-
-    /// Always empty, because each runner's definition has its own cluster. Canyon names the jobs that the agent holds, and
-    /// the agent finds these by their names.
-    async fn found(&self) -> Result<Vec<JobKey>, KindError> {
-        Ok(Vec::new())
-    }
-
-    fn cleaner(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
-        None
     }
 }
 

@@ -6,7 +6,6 @@ use crate::settings::dispatcher::DispatcherSettings;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use canyon_api::agent::JobKey;
 use canyon_dispatch::kubernetes::{ClusterSource, JobDefaults, KubernetesPlatform};
 use canyon_dispatch::{Dispatcher, Platform as _, Target};
 use canyon_domain::runner::RunnerType;
@@ -63,16 +62,6 @@ impl Kind for KubernetesKind {
 
     fn dispatcher(&self, target: &Arc<Target>) -> Arc<dyn Dispatcher> {
         self.platform.dispatcher(target)
-    }
-
-    /// Always empty, because each runner's definition has its own namespace. Canyon names the jobs that the agent holds, and
-    /// the agent finds these by their names.
-    async fn found(&self) -> Result<Vec<JobKey>, KindError> {
-        Ok(Vec::new())
-    }
-
-    fn cleaner(&self, _: &JobKey) -> Option<Arc<dyn Dispatcher>> {
-        None
     }
 }
 
