@@ -56,7 +56,7 @@ impl Table {
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "change agent";
         let item = to_item(OPERATION, &keys::agent(org, &agent.id), agent)?;
-        let condition = Condition::version(agent.version - 1);
+        let condition = Condition::unchanged(agent.created_at, agent.version - 1);
         let items = vec![put(self, item, condition), audit::record(self, org, record)?];
         let done = self.transact(OPERATION, agent.id.as_str(), items).await?;
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
@@ -71,7 +71,7 @@ impl Table {
     /// not answer, the write may have happened.
     pub async fn save_agent(&self, org: OrgUuid, agent: &Agent) -> Result<Saved, StoreError> {
         const OPERATION: &str = "save agent";
-        let condition = Condition::version(agent.version - 1);
+        let condition = Condition::unchanged(agent.created_at, agent.version - 1);
         let put = self
             .client()
             .put_item()
@@ -117,7 +117,8 @@ impl Table {
         agent: &Agent,
         record: Option<&AuditRecord>,
     ) -> Result<Deleted, StoreError> {
-        self.remove_agent(org, &agent.id, Condition::version(agent.version), record).await
+        let as_read = Condition::unchanged(agent.created_at, agent.version);
+        self.remove_agent(org, &agent.id, as_read, record).await
     }
 
     async fn remove_agent(

@@ -96,7 +96,8 @@ impl Table {
     ) -> Result<TransactWriteItem, StoreError> {
         let key = keys::environment(org, &environment.project_id, &environment.id);
         let item = to_item("update environment", &key, environment)?;
-        Ok(put(self, item, Condition::version(environment.version.saturating_sub(1))))
+        let before = environment.version.saturating_sub(1);
+        Ok(put(self, item, Condition::unchanged(environment.created_at, before)))
     }
 
     /// Writes a changed environment, on condition that it has the version before. 4 write units at
@@ -155,7 +156,8 @@ impl Table {
         environment: &Environment,
     ) -> Vec<TransactWriteItem> {
         let key = keys::environment(org, &environment.project_id, &environment.id);
-        let mut items = vec![delete(self, &key, Condition::version(environment.version))];
+        let as_read = Condition::unchanged(environment.created_at, environment.version);
+        let mut items = vec![delete(self, &key, as_read)];
         items.extend(self.environment_uses(org, environment, -1));
         items
     }

@@ -70,6 +70,10 @@ impl From<SourceItem> for EventSource {
     }
 }
 
+fn as_read(source: &EventSource) -> Condition {
+    Condition::unchanged(source.created_at, source.version)
+}
+
 impl Table {
     /// Creates an event source. Keys: the event source, the guard of its scope, audit; on condition
     /// that its id and its scope are free. 6 write units.
@@ -174,7 +178,7 @@ impl Table {
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update event source";
         let mut items = vec![
-            put(self, item(OPERATION, org, after)?, Condition::version(before.version)),
+            put(self, item(OPERATION, org, after)?, as_read(before)),
             audit::record(self, org, record)?,
         ];
         if before.scope != after.scope {
@@ -201,7 +205,7 @@ impl Table {
     ) -> Result<Deleted, StoreError> {
         let key = keys::event_source(org, &source.id);
         let items = vec![
-            delete(self, &key, Condition::version(source.version)),
+            delete(self, &key, as_read(source)),
             delete(self, &keys::event_scope(org, &source.scope), Condition::present()),
             audit::record(self, org, record)?,
         ];

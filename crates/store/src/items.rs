@@ -5,6 +5,7 @@ use crate::keys::Key;
 use crate::table::{PK, SK};
 use crate::{StoreError, Table, item_size};
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
+use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::HashMap;
 
@@ -31,6 +32,15 @@ impl Condition {
     pub(crate) fn version(version: u64) -> Self {
         let values = HashMap::from([(":v".to_owned(), number(version))]);
         Self { expression: "version = :v".to_owned(), names: HashMap::new(), values }
+    }
+
+    /// The item is the one that was created at this time, and has this version. An object of a name that was deleted and
+    /// created again may have the version of its predecessor.
+    pub(crate) fn unchanged(created_at: Timestamp, version: u64) -> Self {
+        let mut condition = Self::version(version);
+        condition.expression.push_str(" AND created_at = :c");
+        condition.values.insert(":c".to_owned(), text(created_at.to_string()));
+        condition
     }
 
     /// The item exists and nothing refers to it.

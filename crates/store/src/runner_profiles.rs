@@ -146,7 +146,7 @@ impl Table {
         const OPERATION: &str = "update runner profile";
         let key = keys::runner_profile(org, &profile.id);
         let item = to_item(OPERATION, &key, &ProfileItem::from(profile))?;
-        let condition = Condition::version(profile.version.saturating_sub(1));
+        let condition = Condition::unchanged(profile.created_at, profile.version.saturating_sub(1));
         let items = vec![put(self, item, condition), audit::record(self, org, record)?];
         let done = self.transact(OPERATION, profile.id.as_str(), items).await?;
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })

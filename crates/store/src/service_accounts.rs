@@ -82,8 +82,8 @@ impl Table {
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update service account";
         let item = to_item(OPERATION, &keys::service_account(org, &after.id), after)?;
-        let items =
-            vec![put(self, item, Condition::version(before)), audit::record(self, org, record)?];
+        let as_read = Condition::unchanged(after.created_at, before);
+        let items = vec![put(self, item, as_read), audit::record(self, org, record)?];
         let done = self.transact(OPERATION, after.id.as_str(), items).await?;
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
@@ -103,7 +103,7 @@ impl Table {
     ) -> Result<Deleted, StoreError> {
         let key = keys::service_account(org, &account.id);
         let items = vec![
-            delete(self, &key, Condition::version(account.version)),
+            delete(self, &key, Condition::unchanged(account.created_at, account.version)),
             audit::record(self, org, record)?,
         ];
         let done = self.transact("delete service account", account.id.as_str(), items).await?;

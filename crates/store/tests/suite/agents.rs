@@ -25,7 +25,7 @@ fn org() -> OrgUuid {
     OrgUuid(Uuid::now_v7())
 }
 
-fn agent(name: &str) -> Agent {
+pub(crate) fn agent(name: &str) -> Agent {
     Agent {
         id: id(name),
         identity: AgentIdentity::Token { principal: PrincipalId(Uuid::nil()) },
@@ -51,7 +51,7 @@ fn agent(name: &str) -> Agent {
 }
 
 /// The agent with its next session.
-fn opened(mut agent: Agent, instance: &str) -> Agent {
+pub(crate) fn opened(mut agent: Agent, instance: &str) -> Agent {
     agent.sessions += 1;
     agent.version += 1;
     agent.session = Some(Session {

@@ -23,7 +23,7 @@ fn org() -> OrgUuid {
 }
 
 /// `source("ci", "com.acme.ci deploys pay")`: source, rule and project; `*` means any.
-fn source(name: &str, scope: &str) -> EventSource {
+pub(crate) fn source(name: &str, scope: &str) -> EventSource {
     let parts: Vec<_> = scope.split(' ').map(|part| (part != "*").then_some(part)).collect();
     EventSource {
         id: id(name),

@@ -47,6 +47,7 @@ mod service_accounts;
 #[cfg(feature = "s3")]
 mod signed_urls;
 mod streams;
+mod successors;
 mod table_shape;
 mod transactions;
 mod world;

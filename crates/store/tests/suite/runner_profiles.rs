@@ -14,7 +14,7 @@ on_each_table!(
     of_16_changes_of_one_version_one_wins,
 );
 
-fn profile(name: &str, job: Value) -> RunnerProfile {
+pub(crate) fn profile(name: &str, job: Value) -> RunnerProfile {
     let Value::Object(job) = job else { panic!("{job}") };
     let agents = Some(json!({ "ids": ["a1"] }));
     RunnerProfile {

@@ -26,7 +26,7 @@ fn org() -> OrgUuid {
     OrgUuid(Uuid::now_v7())
 }
 
-fn account(name: &str) -> ServiceAccount {
+pub(crate) fn account(name: &str) -> ServiceAccount {
     let scoped = ScopedRole::new(Role::Deployer).in_project(id("shop/api"));
     let order = PolicyRequest {
         issuer: "https://issuer.example.com".to_owned(),
