@@ -59,7 +59,7 @@ class Definitions:
 def check(body):
     unknown = set(body) - KNOWN
     if unknown:
-        raise client(f"{sorted(unknown)} is not expected of this client.")
+        raise client(f"{sorted(unknown)} is unknown to tests/strict/ecs/definitions.py: add it there if Canyon is to send it.")
     if NAME.fullmatch(body.get("family", "")) is None:
         raise client("Family contains invalid characters or is too long.")
     if body.get("networkMode") != "awsvpc":
@@ -98,7 +98,7 @@ def check_container(container, body):
     # SDKs send a `cpu` of 0, which means that it is not set.
     unknown = {name for name, value in container.items() if (name, value) != ("cpu", 0)} - CONTAINER
     if unknown:
-        raise client(f"{sorted(unknown)} is not expected of this client.")
+        raise client(f"{sorted(unknown)} is unknown to tests/strict/ecs/definitions.py: add it there if Canyon is to send it.")
     if NAME.fullmatch(container.get("name", "")) is None or not container.get("image"):
         raise client("Container.image should not be null or empty.")
     if not 0 < container.get("stopTimeout", 30) <= 120:

@@ -40,7 +40,7 @@ class Tokens:
 def check(body, account, definition):
     unknown = set(body) - KNOWN
     if unknown:
-        raise invalid(f"{sorted(unknown)} is not expected of this client.")
+        raise invalid(f"{sorted(unknown)} is unknown to tests/strict/ecs/run_task.py: add it there if Canyon is to send it.")
     if body.get("count", 1) != 1:
         raise invalid("Canyon asks for one task at a time.")
     token = body.get("clientToken", "")

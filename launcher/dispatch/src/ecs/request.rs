@@ -217,6 +217,10 @@ fn overrides_length(launch: &Launch) -> usize {
 }
 
 #[cfg(test)]
+#[path = "properties_tests.rs"]
+mod properties_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

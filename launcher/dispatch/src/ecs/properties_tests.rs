@@ -1,0 +1,102 @@
+//! Every property of a runner's tasks reaches ECS.
+
+use super::*;
+use crate::ecs::definition::Definition;
+use aws_sdk_ecs::config::{BehaviorVersion, Region};
+use aws_sdk_ecs::operation::register_task_definition::builders::RegisterTaskDefinitionInputBuilder;
+use aws_sdk_ecs::operation::run_task::builders::RunTaskInputBuilder;
+use canyon_domain::ids::{DeploymentId, RunnerUuid};
+use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
+use jiff::Timestamp;
+use serde_json::{Map, Value, from_value};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// Properties that ECS does not see: Canyon's launcher, its API and the runner use them.
+const NOT_FOR_ECS: [&str; 2] = ["identity", "timeouts"];
+
+/// Each other property, with two values.
+fn values() -> BTreeMap<&'static str, [Value; 2]> {
+    let role = |name| json!(format!("arn:aws:iam::123456789012:role/{name}"));
+    let secret =
+        |name| json!({ "S": format!("arn:aws:ssm:eu-west-1:123456789012:parameter/{name}") });
+    let share = |provider| json!([{ "capacity_provider": provider, "weight": 1 }]);
+    BTreeMap::from([
+        ("region", [json!("eu-west-1"), json!("eu-central-1")]),
+        ("cluster", [json!("a"), json!("b")]),
+        ("subnets", [json!(["subnet-1"]), json!(["subnet-2"])]),
+        ("execution_role_arn", [role("a"), role("b")]),
+        ("security_groups", [json!(["sg-1"]), json!(["sg-2"])]),
+        ("is_public_ip_enabled", [json!(false), json!(true)]),
+        ("image", [json!("a:1"), json!("a:2")]),
+        ("task_role_arn", [role("a"), role("b")]),
+        ("environment", [json!({ "E": "a" }), json!({ "E": "b" })]),
+        ("secrets", [secret("a"), secret("b")]),
+        ("cpu", [json!(1_024), json!(2_048)]),
+        ("memory", [json!(4_096), json!(8_192)]),
+        ("ephemeral_storage_gib", [json!(21), json!(22)]),
+        ("capacity_provider_strategy", [share("FARGATE"), share("FARGATE_SPOT")]),
+        ("tags", [json!({ "team": "a" }), json!({ "team": "b" })]),
+        ("platform_version", [json!("LATEST"), json!("1.4.0")]),
+        ("architecture", [json!("X86_64"), json!("ARM64")]),
+        ("log_group", [json!("a"), json!("b")]),
+    ])
+}
+
+/// What the dispatcher sends to ECS for a runner with this job. The family's name is a hash of the definition and would
+/// differ by itself.
+fn calls(job: Value) -> (RegisterTaskDefinitionInputBuilder, RunTaskInputBuilder) {
+    let definition = json!({
+        "runner_configuration": {
+            "type": "serverless-ecs", "auth": { "role_arn": "arn:aws:iam::123456789012:role/c" }, "job": job,
+        },
+        "state_storage_configuration": { "type": "s3", "bucket": "states" },
+    });
+    let target = Target {
+        org: OrgUuid(Uuid::nil()),
+        org_id: "acme".parse().unwrap(),
+        agent: None,
+        runner: RunnerUuid(Uuid::nil()),
+        runner_id: "far".parse().unwrap(),
+        definition: RunnerDefinition::parse(definition).unwrap(),
+    };
+    let launch = Launch {
+        job: JobRef { deployment: DeploymentId(Uuid::nil()), attempt: 1, handle: None },
+        environment: BTreeMap::new(),
+        project: "shop".parse().unwrap(),
+        env: "dev".parse().unwrap(),
+        launched_at: Timestamp::UNIX_EPOCH,
+    };
+    let job = target.definition.configuration.ecs_job().unwrap();
+    let client = aws_sdk_ecs::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("eu-west-1"))
+        .build();
+    let client = Client::from_conf(client);
+    let definition = Definition::new(&target, job, job.image.as_deref().unwrap());
+    let register = definition.register(&client).unwrap().family("family");
+    let request = Request::new(&target, job, &launch, "name".to_owned()).unwrap();
+    let run = request.build(&client, "family").unwrap();
+    (register.as_input().clone(), run.as_input().clone())
+}
+
+#[test]
+fn every_property_of_a_runner_of_type_serverless_ecs_changes_what_is_sent_to_ecs() {
+    let schema = RunnerConfiguration::schema();
+    let is_ecs = |of_type: &&Value| of_type["title"] == "serverless-ecs";
+    let of_type = schema["oneOf"].as_array().unwrap().iter().find(is_ecs).unwrap();
+    let properties: Map<_, _> =
+        from_value(of_type["properties"]["job"]["properties"].clone()).unwrap();
+    let values = values();
+    let base: Map<_, _> =
+        values.iter().map(|(name, [one, _])| ((*name).to_owned(), one.clone())).collect();
+    let sent = calls(base.clone().into());
+    for name in properties.keys().filter(|name| !NOT_FOR_ECS.contains(&name.as_str())) {
+        let [_, other] = values.get(name.as_str()).unwrap_or_else(|| {
+            panic!("`job.{name}` is new: add two of its values above, and apply it in `definition.rs` or `request.rs`")
+        });
+        let mut job = base.clone();
+        job.insert(name.clone(), other.clone());
+        assert!(calls(job.into()) != sent, "`job.{name}` is not sent");
+    }
+}
