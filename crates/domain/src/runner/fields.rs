@@ -313,7 +313,7 @@ impl Fields<'_> {
         key: &Shape,
         shape: &Shape,
     ) -> Option<BTreeMap<String, String>> {
-        self.note(name, || schema::text_map(most, shape));
+        self.note(name, || schema::text_map(most, key, shape));
         let map = self.any_object(name)?;
         if map.len() > most {
             self.fault(name, format!("must have at most {most} entries"));
@@ -323,7 +323,10 @@ impl Fields<'_> {
         for (entry, value) in map {
             let at = join(name, &shown(&entry));
             if entry.chars().count() > key.max || !(key.fits)(&entry) {
-                let reason = format!("has a name that cannot be used: it must be {}", key.rule);
+                let reason = format!(
+                    "has a name that cannot be used: it must be {}, of at most {} characters",
+                    key.rule, key.max
+                );
                 if key.accepts_as_published(&entry) {
                     self.warn(&at, reason);
                 } else {

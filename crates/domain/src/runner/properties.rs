@@ -4,7 +4,8 @@
 /// absent property is left out, and a secret always), how it is read, and its schema with the documentation.
 ///
 /// The text after `=` is a call of a method of [`super::fields::Fields`] without the property's name. `flatten` reads
-/// the properties of another struct at the same place. After `checked`, `check` sees the whole object once it is read.
+/// the properties of another struct at the same place. If `, check` follows the struct's name, its method `check` sees the whole
+/// object once it is read.
 macro_rules! properties {
     ($(#[$meta:meta])* pub struct $name:ident $(, $checked:ident)? { $($body:tt)* }) => {
         $crate::runner::properties::properties!(

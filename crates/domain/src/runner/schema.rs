@@ -119,8 +119,11 @@ pub(super) fn list(count: &RangeInclusive<usize>, items: &Value) -> Value {
     json!({ "type": "array", "items": items, "minItems": count.start(), "maxItems": count.end() })
 }
 
-pub(super) fn text_map(most: usize, shape: &Shape) -> Value {
-    json!({ "type": "object", "additionalProperties": text(shape), "maxProperties": most })
+pub(super) fn text_map(most: usize, key: &Shape, shape: &Shape) -> Value {
+    json!({
+        "type": "object", "propertyNames": text(key), "additionalProperties": text(shape),
+        "maxProperties": most,
+    })
 }
 
 pub(super) fn free_object() -> Value {
