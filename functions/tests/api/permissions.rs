@@ -336,10 +336,11 @@ fn the_page_of_permissions_says_what_the_table_says() {
     let wanted = format!("{head}{table}");
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         std::fs::write(&page, &wanted).unwrap();
+        return;
     }
     assert!(
         wanted == text,
-        "docs/permissions.md is not up to date; make it with: INSTA_UPDATE=always cargo test -p canyon-functions \
-         --test api permissions"
+        "docs/permissions.md is not up to date; make it with: INSTA_UPDATE=always cargo test --workspace --features \
+         canyon-launcher/local-jobs --test api permissions"
     );
 }
