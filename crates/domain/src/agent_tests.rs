@@ -34,6 +34,10 @@ fn the_least_loaded_agent_is_chosen_and_then_the_one_with_the_oldest_offer() {
     assert_eq!(id(&[busy.clone(), late, early, never]).unwrap(), "d");
     assert_eq!(id(&[agent("full", 4, None), busy]).unwrap(), "a");
     assert_eq!(id(&[agent("full", 4, None)]), None);
+    // Its share of a larger concurrency is smaller, although it runs more.
+    let mut large = agent("z", 2, None);
+    large.session.as_mut().unwrap().concurrency = 100;
+    assert_eq!(id(&[agent("a", 1, None), large]).unwrap(), "z");
 }
 
 #[test]

@@ -113,9 +113,11 @@ mod tests {
     #[test]
     fn one_deployment_has_the_turn_and_the_others_follow_in_order() {
         let mut queue = DeploymentQueue::default();
+        assert!(queue.is_idle());
         for n in 1..=3 {
             queue.join(id(n)).unwrap();
         }
+        assert!(!queue.is_idle(), "they wait");
         assert_eq!(queue.take(id(2)), None);
         assert_eq!(queue.take(id(1)), Some(1));
         assert_eq!(queue.blocked_by(id(2)), Some(id(1)));
@@ -123,6 +125,10 @@ mod tests {
         assert_eq!(queue.take(id(1)), Some(2), "a second attempt keeps the turn, with a new fence");
         assert_eq!(queue.leave(id(1)), Some(id(2)));
         assert_eq!(queue.take(id(2)), Some(3));
+        queue.leave(id(3));
+        assert!(!queue.is_idle(), "one has the turn");
+        queue.leave(id(2));
+        assert!(queue.is_idle());
     }
 
     #[test]

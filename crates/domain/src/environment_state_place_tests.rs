@@ -73,3 +73,14 @@ fn a_state_that_was_reported_after_the_unfinished_run_may_be_found_on_any_machin
         );
     }
 }
+
+#[test]
+fn resources_of_an_environment_without_a_deployment_are_those_to_adopt() {
+    let adopt = |resources, applied: Option<u128>| {
+        let state = EnvironmentState { facts: Some(facts("a", 1, resources)), ..in_old(0) };
+        let applied = applied.map(|number| DeploymentId(Uuid::from_u128(number)));
+        Environment { applied, ..environment(Some(state)) }.unadopted_resources()
+    };
+    assert_eq!([adopt(3, None), adopt(0, None), adopt(3, Some(1))], [Some(3), None, None]);
+    assert_eq!(environment(None).unadopted_resources(), None);
+}

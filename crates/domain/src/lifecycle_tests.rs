@@ -14,6 +14,8 @@ use jiff::SignedDuration;
 use proptest::prelude::*;
 use uuid::Uuid;
 
+#[path = "next_check_tests.rs"]
+mod next_check;
 #[path = "total_time_tests.rs"]
 mod total_time;
 #[path = "waiting_tests.rs"]

@@ -239,6 +239,7 @@ async fn no_forged_token_of_a_key_is_taken() {
         with("aud", json!(["canyon:our-org"])),
         with("aud", json!("our-org")),
         with("exp", json!(now + 3600)),
+        with("exp", json!(now + 66)),
         with("exp", json!(now - 1)),
         with("exp", json!((now + 60).to_string())),
         with("exp", json!(60.5)),

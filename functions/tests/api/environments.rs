@@ -223,3 +223,32 @@ async fn what_was_deployed_is_destroyed_before_its_environment_goes() {
     assert_eq!(api.get(MAIN).await, (200, left));
     assert_eq!(api.delete(&format!("{MAIN}?force=true")).await.0, 409, "its destroy run waits");
 }
+
+#[tokio::test]
+async fn the_audit_record_of_a_changed_deletion_protection_says_what_is_allowed() {
+    let api = furnished().await;
+    for (protection, expected) in [
+        (json!({ "max_deletions": 3 }), "a run may delete at most 3 resources"),
+        (Value::Null, "a run may delete any number of resources"),
+    ] {
+        let change = json!({ "deletion_protection": protection });
+        assert_eq!(api.patch("/projects/shop/envs/main", change).await.0, 200);
+        let newest = &api.get("/audit-records?per_page=1").await.1["items"][0];
+        assert_eq!(newest["details"], json!([expected]), "{newest}");
+    }
+}
+
+#[tokio::test]
+async fn the_place_of_a_state_without_a_record_is_recorded_before_its_runner_moves_states() {
+    let api = furnished().await;
+    // An earlier version of Canyon deployed it, and recorded no state.
+    change(&api, |environment| environment.applied = Some(DeploymentId(Uuid::nil()))).await;
+    let storage = json!({ "type": "local", "path": "/var/lib/other" });
+    let moved = json!({ "state_storage_configuration": storage, "migrate": true });
+    let (status, answer) = api.patch("/runners/shared", moved).await;
+    assert_eq!(status, 200, "{answer}");
+    let found = api.get("/projects/shop/envs/main").await.1;
+    let place = found["state"]["place"].as_str().unwrap();
+    assert!(place.starts_with("/var/lib/state/"), "{found}");
+    assert_eq!(found["state"]["uncertain"], true, "no run has reported it");
+}

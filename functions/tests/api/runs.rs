@@ -50,9 +50,12 @@ async fn a_result_with_an_unwritten_state_is_stored_with_the_facts_of_that_state
     let facts = json!({ "lineage": "a", "serial": 9, "resources": 5, "digest": "all five" });
     let first = json!({ "lineage": "", "serial": 0, "resources": 5, "digest": "all five" });
     let faulty = json!({ "lineage": "a".repeat(129), "serial": 9, "resources": 5 });
+    let long = json!({ "lineage": "a", "serial": 9, "resources": 5, "digest": "a".repeat(129) });
     let kept = |facts: &Value| Some(serde_json::from_value(facts.clone()).unwrap());
     let known = [(kept(&facts), facts), (kept(&first), first)];
-    for (kept, state) in known.into_iter().chain([(None, faulty), (None, Value::Null)]) {
+    for (kept, state) in
+        known.into_iter().chain([(None, faulty), (None, long), (None, Value::Null)])
+    {
         let job = Job::start(&api).await;
         let result =
             json!({ "status": "failure", "phase": "apply", "unwritten": { "state": state } });

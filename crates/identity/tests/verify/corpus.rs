@@ -62,6 +62,18 @@ async fn a_valid_token_is_accepted_in_every_form_that_issuers_use() {
     }
 }
 
+#[tokio::test]
+async fn a_token_of_more_than_16_kib_is_refused_although_its_signature_is_valid() {
+    let (issuer, clock) = (Issuer::new(), TestClock::new());
+    let (verifier, policy) = (offline(clock.clone()), issuer.policy());
+    let of_size = |bytes| {
+        let claims = with(clock.now().as_second(), "more", json!("x".repeat(bytes)));
+        issuer.sign(RSA, &claims, "rsa")
+    };
+    assert_eq!(judge(&verifier, &of_size(8_000), &policy).await, Ok(0));
+    assert!(judge(&verifier, &of_size(16_000), &policy).await.is_err());
+}
+
 /// Header of a token, and the key that signs it.
 fn bad_headers() -> Vec<(String, &'static str)> {
     let long = "k".repeat(129);
@@ -277,6 +289,7 @@ fn a_key_set_is_accepted_if_it_has_a_usable_public_key() {
         )
         .is_ok()
     );
+    assert!(KeySet::from_value(&json!({ "keys": vec![rsa.clone(); 64] })).is_ok());
     let none = Err(InvalidKeySet::NoneUsable);
     for (set, expected) in [
         (json!({ "keys": [] }), none.clone()),

@@ -176,6 +176,7 @@ async fn answers_of_a_hostile_issuer_cost_little_and_cause_no_other_connection()
         ("elsewhere", elsewhere),
         ("plain-keys", elsewhere),
         ("user-keys", elsewhere),
+        ("other-host", elsewhere),
         ("other-port", elsewhere),
         ("file", elsewhere),
         ("other-issuer", document),

@@ -50,6 +50,8 @@ class Issuer(http.server.BaseHTTPRequestHandler):
             self.answer({**document, "jwks_uri": f"http://127.0.0.1:{trap}/keys"})
         elif mode == "user-keys":
             self.answer({**document, "jwks_uri": base.replace("//", "//user:secret@") + "/keys"})
+        elif mode == "other-host":
+            self.answer({**document, "jwks_uri": "https://other.example.com/keys"})
         elif mode == "other-port":
             self.answer({**document, "jwks_uri": f"https://127.0.0.1:{trap}/keys"})
         elif mode == "file":

@@ -22,6 +22,10 @@ fn each_shape_accepts_existing_forms_and_refuses_those_that_cannot_work() {
         &[secret, &json_key, "arn:aws-cn:ssm:cn-north-1:123456789012:parameter/a/b"],
         &[
             "arn:aws:secretsmanager:us-east-1:123456789012:secret:plain",
+            "arn:aws:secretsmanager:us-east-1:123456789012:secret:a b-AbCdEf",
+            "arn:aws:secretsmanager:us-east-1:123456789012:secret:-AbCdEf",
+            "arn:aws:secretsmanager:us-east-1:123456789012:secret:prod-AbCdE",
+            "arn:aws:secretsmanager:us-east-1:123456789012:secret:prod-AbCd+f",
             "arn:aws:s3:::bucket",
             "arn:aws:ssm:us-east-1:123456789012:parameter/",
         ],
@@ -39,7 +43,7 @@ fn judge(name: &str, shape: &Shape, good: &[&str], bad: &[&str]) {
     }
 }
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 11] = [
     (
         "region",
         REGION,
@@ -92,6 +96,18 @@ const CASES: [Case; 9] = [
         EXTRA_HOST,
         &["db.local:10.0.0.1", "host.docker.internal:host-gateway", "a:::1"],
         &["db", "db:x", ":10.0.0.1"],
+    ),
+    (
+        "proxy",
+        PROXY_URL,
+        &["http://10.0.0.1:3128", "https://proxy.example.com", "socks5://proxy:1080"],
+        &["", "proxy:3128", "http://", "http://user:pw@proxy", "ftp://proxy"],
+    ),
+    (
+        "base64",
+        BASE64,
+        &["YQ==", "YWI=", "YWJj", "+/+/"],
+        &["", "====", "YQ===", "YQ=", "YWJ", "Y Q=", "YWJj\n"],
     ),
     ("tag", TAG_KEY, &["team", "cost center"], &["", "aws:x", "AWS:x", "canyon:deployment", "a\n"]),
 ];
