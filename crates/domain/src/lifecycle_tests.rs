@@ -1,5 +1,4 @@
-//! The lifecycle of a deployment: a random walk over every event, and a launcher that follows [`next_step`]
-//! against platforms that give no useful answer.
+//! The lifecycle: a random walk over every event, and a launcher against platforms that give no useful answer.
 
 use super::*;
 use crate::attempt::Salvage;

@@ -21,7 +21,7 @@ impl Modify for PathParameters {
 /// The parameter in `segment`, a part of a path such as `{orgId}`, which names one of the `things`.
 fn parameter(things: &str, segment: &str) -> Option<RefOr<Parameter>> {
     let name = segment.strip_prefix('{')?.strip_suffix('}')?;
-    let (schema, description) = describe(things)?;
+    let (schema, description) = describe(things, name);
     let parameter = ParameterBuilder::new()
         .name(name)
         .parameter_in(ParameterIn::Path)
@@ -31,39 +31,52 @@ fn parameter(things: &str, segment: &str) -> Option<RefOr<Parameter>> {
     Some(RefOr::T(parameter.build()))
 }
 
-fn describe(things: &str) -> Option<(RefOr<Schema>, &'static str)> {
-    let id = |description| Some((String::schema(), description));
-    let uuid = |description| {
+/// Most parameters are ids that are named for what they identify: `eventSourceId`.
+fn describe(things: &str, name: &str) -> (RefOr<Schema>, String) {
+    let described = |schema, text: &str| (schema, text.to_owned());
+    let uuid = || {
         let format = SchemaFormat::KnownFormat(KnownFormat::Uuid);
-        let text = ObjectBuilder::new().schema_type(Type::String).format(Some(format)).build();
-        Some((text.into(), description))
+        ObjectBuilder::new().schema_type(Type::String).format(Some(format)).build().into()
     };
     match things {
-        "agents" => id("The agent."),
-        "archives" => id("SHA-256 in 64 lower case hexadecimal digits."),
-        "attempts" => Some((u32::schema(), "The attempt.")),
-        "checks" => id("The check."),
-        "concurrency-limits" => id("`organization`, `runner:ID` or `project:ID`."),
-        "deployments" => id("The deployment."),
-        "env-types" => id("The environment type."),
-        "envs" => id("The environment."),
-        "event-sources" => id("The event source."),
-        "orgs" => id("The organization."),
-        "projects" => id("The project; its `/` is written `%2F`."),
-        "remote-runners" | "runners" => id("The runner."),
-        "runner-profiles" => id("The profile."),
-        "runner-rules" => uuid("The rule."),
-        "service-accounts" => id("The service account."),
-        "sessions" => Some((u64::schema(), "The session.")),
-        "tokens" => uuid("The token."),
-        _ => None,
+        "archives" => described(String::schema(), "SHA-256 in 64 lower case hexadecimal digits."),
+        "attempts" => described(u32::schema(), "The attempt."),
+        "concurrency-limits" => {
+            described(String::schema(), "`organization`, `runner:ID` or `project:ID`.")
+        }
+        "env-types" => described(String::schema(), "The environment type."),
+        "envs" => described(String::schema(), "The environment."),
+        "orgs" => described(String::schema(), "The organization."),
+        "projects" => described(String::schema(), "The project; its `/` is written `%2F`."),
+        "runner-rules" => described(uuid(), "The rule."),
+        "sessions" => described(u64::schema(), "The session."),
+        "tokens" => described(uuid(), "The token."),
+        _ => (String::schema(), format!("The {}.", in_words(name))),
     }
+}
+
+/// The words of an id's name: `event source` of `eventSourceId`.
+fn in_words(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.trim_end_matches("Id").chars() {
+        if letter.is_ascii_uppercase() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::document;
     use super::*;
+
+    #[test]
+    fn the_name_of_an_id_says_what_it_identifies() {
+        assert_eq!(in_words("eventSourceId"), "event source");
+        assert_eq!(in_words("agentId"), "agent");
+    }
 
     #[test]
     fn every_parameter_of_a_path_is_described() {

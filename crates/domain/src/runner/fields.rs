@@ -322,11 +322,9 @@ impl Fields<'_> {
         let mut read = BTreeMap::new();
         for (entry, value) in map {
             let at = join(name, &shown(&entry));
-            if entry.chars().count() > key.max || !(key.fits)(&entry) {
-                let reason = format!(
-                    "has a name that cannot be used: it must be {}, of at most {} characters",
-                    key.rule, key.max
-                );
+            if !key.holds(&entry) {
+                let rule = format!("{}, of at most {} characters", key.rule, key.max);
+                let reason = format!("has a name that cannot be used: it must be {rule}");
                 if key.accepts_as_published(&entry) {
                     self.warn(&at, reason);
                 } else {
