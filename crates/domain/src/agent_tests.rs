@@ -41,6 +41,16 @@ fn the_least_loaded_agent_is_chosen_and_then_the_one_with_the_oldest_offer() {
 }
 
 #[test]
+fn an_agent_has_at_most_sixteen_labels() {
+    let labels = |count| (0..count).map(|n| (format!("l{n}"), "x".to_owned())).collect();
+    assert_eq!(invalid_labels_reason(&labels(MAX_LABELS)), None);
+    for count in [MAX_LABELS + 1, MAX_LABELS + 2] {
+        let reason = invalid_labels_reason(&labels(count)).unwrap();
+        assert!(reason.contains("at most 16"), "{reason}");
+    }
+}
+
+#[test]
 fn an_agent_that_is_silent_disabled_draining_or_of_another_kind_gets_nothing() {
     let good = agent("a", 0, None);
     assert!(good.has_room(KIND, at(59)) && !good.has_room(KIND, at(60)));

@@ -121,6 +121,14 @@ mod tests {
     }
 
     #[test]
+    fn no_setting_is_a_template_that_opentofu_would_evaluate() {
+        let path = "/a/${var.x}/%{ if true }".to_owned();
+        let file =
+            backend_file(&StateStorage::Local { path }, EnvUuid(uuid::Uuid::nil())).to_string();
+        assert!(file.contains("/a/$${var.x}/%%{ if true }/"), "{file}");
+    }
+
+    #[test]
     fn each_storage_becomes_the_backend_with_its_name() {
         let environment: EnvUuid = "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000".parse().unwrap();
         let storages = [

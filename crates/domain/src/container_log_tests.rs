@@ -152,3 +152,15 @@ fn a_foreign_line_invalidates_its_part_of_the_log_and_shifts_no_other() {
     let later = Tail::read(&foreign, Stream::Log, 80 * line.len() as u64);
     assert!(later == line.repeat(20).into_bytes());
 }
+
+#[test]
+fn a_long_line_is_written_in_parts_that_a_container_runtime_keeps_whole() {
+    for bytes in [LONGEST - 1, LONGEST, LONGEST + 1, 5 * LONGEST] {
+        let text = "x".repeat(bytes) + "\n";
+        let run = run(&[Written::Log(text.clone().into_bytes())]);
+        for line in run.output.split(|byte| *byte == b'\n') {
+            assert!(line.len() < 16 * 1024, "{bytes}: a line of {} bytes", line.len());
+        }
+        assert_eq!(Tail::read(&run.output, Stream::Log, 0), text.as_bytes());
+    }
+}

@@ -34,7 +34,10 @@ fn a_state_that_was_not_written_is_looked_for_by_each_run_until_an_administrator
     let mut before = report("a", 7, 3);
     before["state"]["incomplete"] = json!(true);
     let first = EnvironmentState::in_storage(at("/old"));
-    for (known, seen) in [(first, json!({})), (in_old(3), json!({})), (in_old(3), before)] {
+    // A report without anything incomplete describes what lay there before, too.
+    let complete = (in_old(3), report("a", 7, 3));
+    for (known, seen) in [(first, json!({})), (in_old(3), json!({})), (in_old(3), before), complete]
+    {
         let after = settled(&known, &losing(&seen, Some(written())));
         let unwritten = UnwrittenState { by: RUN, facts: Some(written()) };
         assert_eq!((&after.unwritten, after.doubt), (&Some(unwritten.clone()), UNFINISHED));

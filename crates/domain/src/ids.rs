@@ -294,6 +294,16 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_may_be_a_path_with_dots() {
+        for text in ["a", "A1", "eu/prod.v2", "a_b-c"] {
+            assert!(text.parse::<RunnerProfileId>().is_ok(), "{text:?}");
+        }
+        for text in ["", "-a", "/a", "a/", "a//b", "a..b", "a b", "a\n", "\u{e4}"] {
+            assert!(text.parse::<RunnerProfileId>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
     fn a_project_may_be_a_path_but_never_leaves_its_root() {
         assert_eq!("payments/eu/api".parse::<ProjectId>().unwrap().depth(), 3);
         for text in ["/a", "ab/", "ab//cd", "ab/../cd", "ab/.", "ab\\cd", "ab/envs"] {

@@ -269,7 +269,9 @@ mod tests {
         assert_eq!(module(git, None, "a").check(), Ok(()));
         assert_eq!(module("inline", None, "a").check().unwrap_err().field, "source_code");
         assert_eq!(module(git, Some(""), "a").check().unwrap_err().field, "source_code");
-        let long = "#".repeat(MAX_SOURCE_CODE + 1);
+        let longest = "#".repeat(MAX_SOURCE_CODE);
+        assert_eq!(module("inline", Some(&longest), "a").check(), Ok(()));
+        let long = longest + "#";
         assert_eq!(module("inline", Some(&long), "a").check().unwrap_err().field, "source_code");
     }
 

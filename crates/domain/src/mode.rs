@@ -24,3 +24,18 @@ impl Mode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_has_one_name_in_the_api_and_in_the_table() {
+        for (mode, name) in
+            [(Mode::Deploy, "deploy"), (Mode::Destroy, "destroy"), (Mode::Rollback, "rollback")]
+        {
+            assert_eq!(mode.as_str(), name);
+            assert_eq!(serde_json::to_value(mode).unwrap(), name);
+        }
+    }
+}

@@ -252,6 +252,18 @@ mod tests {
     }
 
     #[test]
+    fn a_source_has_at_most_2_000_bytes() {
+        let of = |bytes: usize| {
+            format!("git::https://h/{}", "a".repeat(bytes - "git::https://h/".len()))
+        };
+        assert!(of(2_000).parse::<ModuleSource>().is_ok());
+        for bytes in [2_001, 2_002] {
+            let error = of(bytes).parse::<ModuleSource>().unwrap_err();
+            assert_eq!(error.to_string(), "longer than 2,000 bytes");
+        }
+    }
+
+    #[test]
     fn no_source_becomes_an_option_another_program_or_a_path_outside() {
         for text in [
             "git::https://h/r.git?ref=--upload-pack=touch",

@@ -47,6 +47,27 @@ fn is_well_formed(role: &ScopedRole) -> bool {
     faults.is_empty()
 }
 
+#[test]
+fn a_role_for_an_environment_includes_only_that_one() {
+    let role = |project: &str, env: Option<&str>| ScopedRole {
+        env: env.map(id),
+        ..ScopedRole::new(Role::Deployer).in_project(id(project))
+    };
+    let blue = role("shop", Some("blue"));
+    assert!(blue.includes(&blue));
+    assert!(role("shop", None).includes(&blue));
+    for other in [
+        role("shop", None),
+        role("shop", Some("green")),
+        role("shop/api", Some("blue")),
+        role("bank", Some("blue")),
+        ScopedRole::new(Role::Deployer),
+        ScopedRole { role: Role::Admin, ..blue.clone() },
+    ] {
+        assert!(!blue.includes(&other), "{other}");
+    }
+}
+
 proptest! {
     /// An independent computation: the project's path, the environment and its type must each match.
     #[test]

@@ -157,6 +157,16 @@ fn a_policy_that_would_trust_unknown_tokens_is_refused_with_the_field() {
 }
 
 #[test]
+fn an_issuer_has_at_most_255_characters() {
+    let of = |length: usize| {
+        let start = "https://issuer.example.com/";
+        IssuerUrl::new(&format!("{start}{}", "a".repeat(length - start.len())))
+    };
+    assert!(of(255).is_ok());
+    assert!(of(256).is_err());
+}
+
+#[test]
 fn an_issuer_at_a_private_address_needs_inline_keys_or_the_operators_permission() {
     let inner = || PolicyRequest {
         issuer: "https://10.0.0.1:6443".to_owned(),

@@ -94,7 +94,8 @@ mod tests {
         assert_eq!(FileSigner::new(&path).public_jwk().await.unwrap(), first);
         std::fs::write(&path, b"no key").unwrap();
         let error = FileSigner::new(&path).sign(b"message").await.unwrap_err();
-        let SignerError::Failed { source, .. } = error else { panic!("{error}") };
+        let SignerError::Failed { key, source } = error else { panic!("{error}") };
+        assert_eq!(key, path.display().to_string());
         assert!(source.to_string().contains("is damaged"), "{source}");
         assert_eq!(std::fs::read(&path).unwrap(), b"no key");
     }

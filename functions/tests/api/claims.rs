@@ -118,6 +118,7 @@ async fn a_repeated_claim_of_an_older_runner_ends_no_run_that_needs_a_newer_one_
     let code = launch(&api, &id).await;
     let (status, claimed) = claim(&api, &id, 1, &code, CLAIMANT).await;
     assert_eq!(status, 200, "{claimed}");
+    assert!(stored(&api, &id).await.attempts[0].ran_at.is_some(), "where its job runs");
     let job = Job { id: id.clone(), number: 1, token: claimed["token"].as_str().unwrap().into() };
     api.clock.advance(Duration::from_secs(40));
     assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);

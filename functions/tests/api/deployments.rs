@@ -162,6 +162,13 @@ async fn a_rollback_and_a_destroy_take_the_module_of_what_was_deployed() {
     let early = api.post("/deployments", rollback.clone()).await;
     assert_eq!(faults(&early), ["rollback_to_deployment_id"], "it has not succeeded yet");
     first.succeed(&api).await;
+    let plan = api.make("/deployments", with(&json!({ "plan_only": true }))).await;
+    let plan = Job::of(&api, plan["id"].as_str().unwrap().to_owned()).await;
+    plan.succeed(&api).await;
+    let mut of_plan = rollback.clone();
+    of_plan["rollback_to_deployment_id"] = json!(plan.id);
+    let refused = api.post("/deployments", of_plan).await;
+    assert_eq!(faults(&refused), ["rollback_to_deployment_id"], "it has applied nothing");
     for body in [rollback, json!({ "project_id": "shop", "env_id": "main", "mode": "destroy" })] {
         let made = api.make("/deployments", body).await;
         let id = made["id"].as_str().unwrap().parse().unwrap();

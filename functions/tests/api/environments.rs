@@ -2,6 +2,7 @@
 
 use crate::harness::{Api, faults, local_runner, message, settled};
 use canyon_domain::audit::AuditRecord;
+use canyon_domain::environment_state::EnvironmentState;
 use canyon_domain::ids::{DeploymentId, PrincipalId};
 use canyon_domain::inventory::Environment;
 use canyon_domain::ports::{Clock as _, Entropy as _};
@@ -251,4 +252,24 @@ async fn the_place_of_a_state_without_a_record_is_recorded_before_its_runner_mov
     let place = found["state"]["place"].as_str().unwrap();
     assert!(place.starts_with("/var/lib/state/"), "{found}");
     assert_eq!(found["state"]["uncertain"], true, "no run has reported it");
+}
+
+#[tokio::test]
+async fn an_environment_with_resources_that_no_destroy_run_would_find_is_deleted_only_by_force() {
+    let storage = json!({ "type": "local", "path": "/var/lib/state" });
+    let facts = json!({ "lineage": "a", "serial": 1, "resources": 3 });
+    let unfinished = json!({ "unfinished": Uuid::nil() });
+    for (state, reason) in [
+        (json!({ "storage": storage, "facts": facts }), "3 resources are in the state"),
+        (json!({ "storage": storage, "doubt": unfinished }), "did not report everything"),
+    ] {
+        let api = furnished().await;
+        let state: EnvironmentState = serde_json::from_value(state).unwrap();
+        change(&api, |environment| environment.state = Some(state.clone())).await;
+        let refused = api.delete(MAIN).await;
+        assert!(refused.0 == 409 && message(&refused).contains(reason), "{refused:?}");
+        assert_eq!(api.get(MAIN).await.0, 200, "it is still there");
+        let forced = api.delete(&format!("{MAIN}?force=true")).await;
+        assert_eq!(forced.0, 204, "{forced:?}");
+    }
 }

@@ -289,6 +289,16 @@ mod tests {
     }
 
     #[test]
+    fn a_reference_names_a_variable_as_terraform_writes_it() {
+        for good in ["${var.my_region}", "${var.a-b}", "${var._a1}"] {
+            assert!(good.parse::<ProfileName>().is_ok(), "{good}");
+        }
+        for bad in ["${var.1a}", "${var.a b}", "${var.a.b}", "${var.}", "${var.a$}"] {
+            assert!(bad.parse::<ProfileName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn every_reference_is_replaced_by_its_part_of_the_target_or_by_a_variable() {
         let variables = json!({ "org": "acme", "n": 3, "on": true, "long": "x".repeat(300),
             "list": [1], "empty": "", "odd": "hunter2 $(x)", "nested": "${project.id}" });

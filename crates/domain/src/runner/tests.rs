@@ -301,6 +301,39 @@ fn timeouts_have_defaults_that_are_not_stored() {
     assert_eq!(seconds(&ecs()), (86_400, 300, 600, 120, Some(7_200)));
 }
 
+#[test]
+fn shares_of_capacity_have_one_base_and_a_weight() {
+    let faults = |shares: Value| {
+        let mut value = ecs();
+        value["runner_configuration"]["job"]["capacity_provider_strategy"] = shares;
+        RunnerDefinition::parse(value).err().map(|faults| faults.to_string()).unwrap_or_default()
+    };
+    let shares = |weights: [u32; 2], bases: [u32; 2]| {
+        json!([
+            { "capacity_provider": "FARGATE_SPOT", "weight": weights[0], "base": bases[0] },
+            { "capacity_provider": "FARGATE", "weight": weights[1], "base": bases[1] },
+        ])
+    };
+    assert_eq!(faults(shares([1, 1], [0, 1])), "");
+    assert_eq!(faults(shares([1, 1], [1, 0])), "");
+    assert_eq!(faults(shares([0, 2], [0, 0])), "");
+    assert!(faults(shares([1, 1], [1, 2])).contains("`base` in one entry"));
+    assert!(faults(shares([0, 0], [0, 0])).contains("a `weight` above 0"));
+}
+
+#[test]
+fn a_map_has_as_many_entries_as_its_limit_and_no_more() {
+    let with = |count: u32| {
+        let mut value = ecs();
+        let variables: Map<_, _> = (0..count).map(|n| (format!("V{n}"), json!("x"))).collect();
+        value["runner_configuration"]["job"]["environment"] = variables.into();
+        value["runner_configuration"]["job"]["secrets"] = Value::Null;
+        RunnerDefinition::parse(value)
+    };
+    assert!(with(200).is_ok());
+    assert!(with(201).unwrap_err().to_string().contains("at most 200 entries"));
+}
+
 /// Pointers to every value inside `value`.
 fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());

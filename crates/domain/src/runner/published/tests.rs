@@ -234,6 +234,42 @@ fn what_runs_is_not_watched_with_more_warnings_than_are_listed() {
 }
 
 #[test]
+fn near_misses_of_the_published_patterns_are_refused() {
+    let key =
+        |body: &str| format!("-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n");
+    let secret = |rest: &str| format!("arn:aws:{rest}");
+    for (shape, texts) in [
+        (patterns::VALUE, vec!["x".repeat(1_025)]),
+        (
+            patterns::PUBLIC_KEY,
+            vec![
+                key(&"a".repeat(200)),
+                key(""),
+                key("a\nb"),
+                "-----BEGIN PUBLIC KEY-----\na".to_owned(),
+            ],
+        ),
+        (
+            patterns::SECRET_ARN,
+            vec![
+                secret("secretsmanager:eu:1:secret:prod-AbCdE"),
+                secret("secretsmanager:eu:1:secret:prod-AbCd+f"),
+                secret("secretsmanager:eu:1:secret:-AbCdEf"),
+                secret("secretsmanager::1:secret:prod-AbCdEf"),
+                secret("secretsmanager:eu::secret:prod-AbCdEf"),
+                secret("ssm:eu:1:parameter/"),
+                secret("s3:eu:1:parameter/a"),
+            ],
+        ),
+    ] {
+        let accepts = shape.published.unwrap();
+        for text in texts {
+            assert!(!accepts(&text), "{}: {text:?}", shape.rule);
+        }
+    }
+}
+
+#[test]
 fn a_profile_has_no_published_form_and_is_refused_at_once() {
     let Value::Object(job) = json!({ "namespace": "../kube-system" }) else { unreachable!() };
     let faults = ProfileSettings::parse(None, job).unwrap_err();
