@@ -64,7 +64,7 @@ impl AssertionRequest {
 /// first caller gives up.
 type PendingToken = Shared<BoxFuture<'static, Result<SecretString, AssertionError>>>;
 
-/// How long a token that is not used any more stays in the cache.
+/// The longest that a token stays in the cache; one with a longer life is signed again.
 const CACHE_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// Cache of signed tokens, by their contents.

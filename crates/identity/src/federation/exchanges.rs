@@ -18,7 +18,7 @@ const MIN_REMAINING_LIFE: SignedDuration = SignedDuration::from_mins(5);
 const REJECTION_CACHE_TIME: SignedDuration = SignedDuration::from_secs(10);
 /// The most cached results.
 const MAX_CACHED: usize = 1_000;
-/// How long a result that no caller uses any more stays in the cache.
+/// The longest that a result stays in the cache; one with a longer life is exchanged again.
 const CACHE_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// The runner and every parameter of the request: two runners never share a result, whatever they
