@@ -2,7 +2,7 @@
 //! destroyed.
 
 use crate::harness::deployments::{assert_succeeded, counts, destruction, failure, request};
-use crate::harness::module::{THIRTY, inline, ledger, with};
+use crate::harness::module::{THIRTY, inline, waiting_for, with};
 use crate::harness::programs;
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
@@ -85,8 +85,8 @@ async fn thirty_resources_come_and_go_with_terraform_where_it_is_installed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_can_be_followed_while_it_is_written() {
     let site = Site::new().await;
-    let module = ledger(&site.server.path("ledger"), 1, "2", 1);
-    let id = site.accept(&request(ENV, Some(module))).await;
+    let read = site.server.path("read");
+    let id = site.accept(&request(ENV, Some(waiting_for(&read)))).await;
     for (stream, sign) in [(Stream::Log, "apply"), (Stream::Events, "provision_start")] {
         let (mut text, mut offset) = (String::new(), 0);
         while !text.contains(sign) {
@@ -99,6 +99,7 @@ async fn a_log_can_be_followed_while_it_is_written() {
         let now = site.client.deployment(&id).await.unwrap();
         assert_eq!(now.status, "running", "{stream:?} came only after the end");
     }
+    std::fs::write(&read, "").unwrap();
     assert_succeeded(&site.end(&id).await);
     let whole = site.log(&id).await;
     let part = site.client.log_part(&id, Stream::Log, 10, 0).await.unwrap();

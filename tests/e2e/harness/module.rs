@@ -56,3 +56,14 @@ resource "terraform_data" "step" {{
 "#
     ))
 }
+
+/// A resource whose creation ends when the file exists, or after five minutes with a failure.
+pub(crate) fn waiting_for(file: &Path) -> Module {
+    let wait = format!(
+        "for i in $(seq 3000); do if [ -e '{}' ]; then exit 0; fi; sleep 0.1; done; exit 1",
+        file.display()
+    );
+    inline(format!(
+        "resource \"terraform_data\" \"gate\" {{\n  provisioner \"local-exec\" {{\n    command = {wait:?}\n  }}\n}}\n"
+    ))
+}
