@@ -54,6 +54,7 @@ pub mod token_exchange;
 pub(crate) mod tokens;
 mod upload_quota;
 mod users;
+mod variable_sets;
 mod waiting;
 mod watchers;
 

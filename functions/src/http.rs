@@ -42,6 +42,7 @@ mod service_accounts;
 mod state_locks;
 mod token_exchange;
 mod tokens;
+mod variable_sets;
 mod well_known;
 
 use crate::App;
@@ -81,6 +82,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(runner_profiles::routes())
         .merge(runner_rules::routes())
         .merge(concurrency_limits::routes())
+        .merge(variable_sets::routes())
         .merge(event_sources::routes())
         .merge(service_accounts::routes())
         .merge(token_exchange::routes())

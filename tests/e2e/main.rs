@@ -46,5 +46,6 @@ mod states;
 #[expect(dead_code, reason = "the tests of the command line use more of it")]
 mod terminal;
 mod touched_files;
+mod variables;
 mod warnings;
 mod withheld;

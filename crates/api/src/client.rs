@@ -11,6 +11,7 @@ mod runner_checks;
 mod runs;
 mod server_clock;
 mod token_exchange;
+mod variables;
 
 pub use deployments::LogPart;
 pub use error::ClientError;

@@ -32,3 +32,4 @@ pub mod sealed_log;
 pub mod service_account;
 pub mod token;
 pub mod token_exchange;
+pub mod variable_set;

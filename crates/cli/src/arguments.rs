@@ -2,7 +2,7 @@
 
 use crate::commands::{
     agents, cancel, completion, create, delete, deploy, doctor, get, limit, list, login, logs,
-    outputs, refresh_runner, switch, token, update,
+    outputs, refresh_runner, switch, token, update, variables,
 };
 use crate::exit;
 use crate::output::Format;
@@ -43,6 +43,12 @@ pub(crate) enum Command {
     Update(update::Arguments),
     /// Delete a resource
     Delete(delete::Arguments),
+    /// Set variables that modules get
+    Set(variables::SetArguments),
+    /// Remove variables
+    Unset(variables::UnsetArguments),
+    /// Show what an environment gets, and from where
+    Explain(variables::ExplainArguments),
     /// Deploy a module to an environment
     Deploy(deploy::Arguments),
     /// Show the logs of a deployment

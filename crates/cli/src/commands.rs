@@ -19,3 +19,4 @@ pub(crate) mod refresh_runner;
 pub(crate) mod switch;
 pub(crate) mod token;
 pub(crate) mod update;
+pub(crate) mod variables;

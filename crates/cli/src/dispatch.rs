@@ -5,7 +5,7 @@ use crate::arguments::{Cli, Command};
 use crate::commands::local;
 use crate::commands::{
     agents, cancel, completion, create, delete, deploy, doctor, get, limit, list, login, logs,
-    outputs, refresh_runner, switch, token, update,
+    outputs, refresh_runner, switch, token, update, variables,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -50,6 +50,9 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::List(arguments) => list::run(arguments, &client, output).await,
         Command::Update(arguments) => update::run(arguments, &client, output).await,
         Command::Delete(arguments) => delete::run(arguments, &client, output).await,
+        Command::Set(arguments) => variables::set(arguments, &client, output).await,
+        Command::Unset(arguments) => variables::unset(arguments, &client, output).await,
+        Command::Explain(arguments) => variables::explain(arguments, &client, output).await,
         Command::Deploy(arguments) => deploy::run(arguments, &client, output).await,
         Command::Logs(arguments) => logs::run(arguments, &client, output).await,
         Command::Outputs(arguments) => outputs::run(arguments, &client, output).await,

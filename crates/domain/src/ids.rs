@@ -196,6 +196,21 @@ impl ProjectId {
         self.0.split('/').count()
     }
 
+    /// The project's groups and the project itself, the outermost first.
+    ///
+    /// ```
+    /// # use canyon_domain::ids::ProjectId;
+    /// let project: ProjectId = "payments/eu/api".parse()?;
+    /// let path: Vec<_> = project.path().map(|id| id.to_string()).collect();
+    /// assert_eq!(path, ["payments", "payments/eu", "payments/eu/api"]);
+    /// # Ok::<(), canyon_domain::ids::InvalidId>(())
+    /// ```
+    pub fn path(&self) -> impl Iterator<Item = Self> + '_ {
+        let ends = self.0.match_indices('/').map(|(at, _)| at);
+        // Each part of a valid path up to a `/` is a valid path.
+        ends.chain([self.0.len()]).map(|end| Self(self.0[..end].into()))
+    }
+
     /// Whether `self` is `other`, or a group that contains `other`.
     ///
     /// ```

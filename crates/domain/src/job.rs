@@ -2,13 +2,14 @@
 
 use crate::deployment::Mode;
 use crate::environment_state::StateFacts;
-use crate::ids::{DeploymentId, EnvId, EnvUuid, ProjectId};
+use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, ProjectId};
 pub use crate::inputs::Inputs;
 use crate::job_identity::JobIdentity;
 use crate::module_source::ModuleSource;
 use crate::secret_variables::SecretVariables;
 use crate::unfinished_run::UnfinishedRun;
 use crate::unwritten_state::UnwrittenState;
+use crate::variables::job::JobVariable;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -73,6 +74,9 @@ pub struct Job {
     pub env_id: EnvId,
     /// The environment's uuid.
     pub env_uuid: EnvUuid,
+    /// The environment's type. A Canyon of an earlier version does not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_type_id: Option<EnvTypeId>,
     /// What to do.
     pub mode: Mode,
     /// Whether to stop after the plan.
@@ -89,6 +93,9 @@ pub struct Job {
     /// The variables of the runner's own environment that contain secrets.
     #[serde(default, skip_serializing_if = "SecretVariables::is_empty")]
     pub secret_variables: SecretVariables,
+    /// The variables that the organization keeps for the environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<JobVariable>,
     /// What it must find in the state storage.
     #[serde(default)]
     pub state: StateTask,
@@ -103,9 +110,9 @@ pub struct Job {
 }
 
 /// The newest format of a [`Job`] that this version writes and understands. Format 2 compares and moves states and
-/// limits deletions, format 3 looks for a state that could not be written, and format 4 waits for what an unfinished run
-/// left: programs of earlier versions would run such a job and leave that out.
-pub const FORMAT: u32 = 4;
+/// limits deletions, format 3 looks for a state that could not be written, format 4 waits for what an unfinished run
+/// left, and format 5 has variables: programs of earlier versions would run such a job and leave that out.
+pub const FORMAT: u32 = 5;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
@@ -114,6 +121,9 @@ impl Job {
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
+        if !self.variables.is_empty() {
+            return 5;
+        }
         if self.state.unfinished.is_some_and(|run| run.unsalvaged) {
             return 4;
         }
@@ -276,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_protects_a_state_or_limits_deletions_needs_a_program_with_these_features() {
+    fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
         let job = |extra: Value| {
             let mut job = serde_json::json!({
                 "deployment_id": ID, "attempt": 1, "fence": 1, "project_id": "shop", "env_id": "dev",
@@ -302,7 +312,11 @@ mod tests {
             })
         };
         assert_eq!(state(unfinished(false)), 2);
-        assert_eq!(state(unfinished(true)), FORMAT);
+        assert_eq!(state(unfinished(true)), 4);
+        let variable = serde_json::json!({
+            "kind": "terraform", "name": "a", "value": "x", "from": "organization",
+        });
+        assert_eq!(job(serde_json::json!({ "variables": [variable] })), FORMAT);
         let former = serde_json::json!({ "place": "/old", "backend": {} });
         assert_eq!(state(serde_json::json!({ "move_from": former })), 2);
         assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), 2);

@@ -57,6 +57,7 @@ pub mod to_json;
 pub mod trust_policy;
 pub mod unfinished_run;
 pub mod unwritten_state;
+pub mod variables;
 pub mod waiting;
 
 pub use runner::{job_identity, state_storage, trust};

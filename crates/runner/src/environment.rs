@@ -3,16 +3,18 @@
 //! OpenTofu, and with it the module, gets every variable that the job was started with, except Canyon's
 //! own. The platform has built that environment from three sources: the variables of the runner's definition,
 //! those of the image, and its own. A job of type `local` has the variables that its dispatcher passes on
-//! (`canyon_dispatch::local`), and the definition's variables come with the claim.
+//! (`canyon_dispatch::local`), and the definition's variables come with the claim, as do those that the organization keeps
+//! for the environment.
 //!
 //! git fetches the module, and gets a fixed list: one of git's own variables could change what git does.
 
-use crate::inherited_variables::may_be_set;
-use crate::registry_token;
 use crate::{identity, identity::files::Files, settings::Settings, workspace::Workspace};
+use crate::{module_variables, registry_token};
 use canyon_domain::ids::ProjectId;
 use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
+use canyon_domain::variables::job::JobVariable;
+use canyon_domain::variables::{SET_BY_RUNNER, may_be_set};
 use secrecy::{ExposeSecret as _, SecretString};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -35,16 +37,13 @@ const FOR_GIT: [&str; 14] = [
     "SSH_AUTH_SOCK",
 ];
 
-/// The variables that the runner sets for every module.
-const BY_RUNNER: [&str; 5] =
-    ["TMPDIR", "TF_DATA_DIR", "TF_IN_AUTOMATION", "TF_INPUT", "CHECKPOINT_DISABLE"];
-
 type Variables = Vec<(OsString, OsString)>;
 
 /// The names of variables that were set for `job` and do not reach the module.
 pub fn left_out<'a>(settings: &'a Settings, job: &'a Job) -> impl Iterator<Item = &'a str> {
     let of_definition = job.environment.keys().map(String::as_str);
-    let without_effect = of_definition.filter(|name| !may_be_set(name) || BY_RUNNER.contains(name));
+    let without_effect =
+        of_definition.filter(|name| !may_be_set(name) || SET_BY_RUNNER.contains(name));
     settings.left_out.iter().map(String::as_str).chain(without_effect)
 }
 
@@ -82,6 +81,13 @@ pub fn of_tofu(
             .filter(|(name, _)| may_be_set(name))
             .map(|(name, value)| set(name, value.as_ref())),
     );
+    // What is kept for the environment is nearer than what the runner has for all its environments.
+    let kept = job.variables.iter().filter_map(JobVariable::environment);
+    variables.extend(
+        kept.filter(|(name, _)| may_be_set(name)).map(|(name, value)| set(name, value.as_ref())),
+    );
+    let context = module_variables::context(&settings.org, job);
+    variables.extend(context.iter().map(|(name, value)| set(&name.to_uppercase(), value.as_ref())));
     variables.extend([
         // Canyon's address and the project's groups, for modules that call the API.
         set("CANYON_ENDPOINT", settings.api_url.as_ref()),

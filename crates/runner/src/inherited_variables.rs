@@ -1,10 +1,11 @@
 //! The variables of the runner's own environment that the module gets: all that the job was started with, except
 //! Canyon's own.
 
+use canyon_domain::variables::may_be_set;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// The prefix of Canyon's own variables. No definition may set one.
+/// The prefix of Canyon's own variables.
 const CANYON_PREFIX: &str = "CANYON_";
 
 /// Returns the `variables` that the module gets, and the names of those that were set for the job but that the
@@ -31,12 +32,6 @@ pub fn for_module(
 
 fn contains(value: &OsStr, part: &str) -> bool {
     value.as_bytes().windows(part.len().max(1)).any(|window| window == part.as_bytes())
-}
-
-/// Whether a definition may set `name`. `TF_CLI_ARGS` could add options such as `-lock=false` to every command, and
-/// `TF_WORKSPACE` selects another state than the one that Canyon knows.
-pub(crate) fn may_be_set(name: &str) -> bool {
-    !name.starts_with("TF_CLI_ARGS") && name != "TF_WORKSPACE" && !name.starts_with(CANYON_PREFIX)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 
 pub mod backoff;
 pub mod container_log;
+pub mod declared_variables;
 pub mod environment;
 pub mod event;
 pub mod executable;
@@ -25,6 +26,7 @@ pub mod lock_owner_name;
 pub mod log;
 pub mod mask;
 pub mod metadata_services;
+pub mod module_variables;
 pub mod oom;
 pub mod orphans;
 pub mod outage;

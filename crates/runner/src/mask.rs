@@ -55,6 +55,11 @@ impl Mask {
         Self { forms: forms_of_all(secrets), rotating: Arc::default(), addresses: true }
     }
 
+    /// Masks `secrets` and nothing else, not even credentials in addresses.
+    pub fn of_values<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { forms: forms_of_all(secrets), rotating: Arc::default(), addresses: false }
+    }
+
     /// Replaces the secrets of the previous call by `secrets`, here and in every clone.
     pub fn set_rotating<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
         let forms = forms_of_all(secrets);
@@ -104,7 +109,7 @@ fn forms_of_all<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Vec<Vec<u8>> 
 
 /// The forms of a secret: the value; its long lines; each of these without white space at its ends, or with single
 /// spaces only, as error messages print it. Each of these also inside a JSON string, quoted once, and twice as in an
-/// echoed line. The whole value also in base64, with and without padding.
+/// echoed line, and as a part of an address. The whole value also in base64, with and without padding.
 fn forms_of(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)];
     let trimmed = secret.trim_end_matches(['\r', '\n']);
@@ -115,6 +120,7 @@ fn forms_of(secret: &str) -> Vec<Vec<u8>> {
         texts.extend([text.to_owned(), text.trim().to_owned(), words.join(" ")]);
     }
     for text in texts {
+        forms.extend([in_query(&text), in_query(&text).replace('+', "%20")]);
         for quote in [in_json, in_json_of_go] {
             let once = quote(&text);
             forms.extend([quote(&once), once]);
@@ -122,6 +128,12 @@ fn forms_of(secret: &str) -> Vec<Vec<u8>> {
         forms.push(text);
     }
     forms.into_iter().map(String::into_bytes).collect()
+}
+
+/// `text` in the query of an address, as Go's `url.QueryEscape` and OpenTofu's `urlencode` write it. In a path, a space is
+/// `%20`.
+fn in_query(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('*', "%2A")
 }
 
 /// `text` inside a JSON string.
@@ -182,6 +194,8 @@ mod tests {
             ("a<b>&cé", "********"),
             (r#"{"x":"a\u003cb\u003e\u0026cé"}"#, r#"{"x":"***********************"}"#),
             ("YTxiPiZjw6k= YTxiPiZjw6k", "***********= ***********"),
+            ("https://h/?p=a%3Cb%3E%26c%C3%A9&q=1", "https://h/?p=******************&q=1"),
+            ("h/two++blanks+/two%20%20blanks%20", "h/************/******************"),
             (r#"{"x":"a\u2028b-\u2029cd"}"#, r#"{"x":"*****************"}"#),
             // Error messages join white space to single spaces.
             ("two blanks", "**********"),

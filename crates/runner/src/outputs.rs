@@ -7,7 +7,7 @@
 //! Each output is parsed separately. If one cannot be kept, the log names it and it has no value; the others
 //! are kept.
 
-use crate::{event::OutputEvent, facts::Facts, log::Log, seal::Seal, tofu::Tofu};
+use crate::{event::OutputEvent, facts::Facts, log::Log, mask::Mask, seal::Seal, tofu::Tofu};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use canyon_api::deployment::Output;
 use canyon_domain::json::{InvalidJson, Json};
@@ -35,8 +35,15 @@ enum Dropped {
     Size,
 }
 
-/// The outputs at the end of a run, also encrypted if there is a `seal`. Warnings in `log` name what is missing.
-pub async fn read(tofu: &Tofu, facts: &Facts, seal: Option<&Seal>, log: &mut Log) -> Outputs {
+/// The outputs at the end of a run, also encrypted if there is a `seal`. Warnings in `log` name what is missing. An output
+/// that contains one of the `secrets` counts as sensitive.
+pub async fn read(
+    tofu: &Tofu,
+    facts: &Facts,
+    seal: Option<&Seal>,
+    secrets: &Mask,
+    log: &mut Log,
+) -> Outputs {
     let reported = &facts.outputs;
     // No output at all may mean that the line with them was lost, for example because the disk was full for a moment.
     let has_values = !reported.is_empty() && reported.values().all(|output| output.kind.is_some());
@@ -51,7 +58,12 @@ pub async fn read(tofu: &Tofu, facts: &Facts, seal: Option<&Seal>, log: &mut Log
         log.warn("the outputs cannot be read; they are not in the result");
         return Outputs::default();
     };
-    let (all, dropped) = kept(&all);
+    let (mut all, dropped) = kept(&all);
+    for name in mark_secret(&mut all, secrets) {
+        log.warn(&format!(
+            "the output `{name}` contains a secret variable, so it counts as sensitive; mark it `sensitive = true`"
+        ));
+    }
     for (name, reason) in dropped {
         log.warn(&format!("the value of the output `{name}` is not in the result: {reason}"));
     }
@@ -96,6 +108,19 @@ fn kept(
         all.insert(name.clone(), Output { sensitive: output.sensitive, value, kind });
     }
     (all, dropped)
+}
+
+/// Marks the outputs that contain one of the `secrets` as sensitive. Returns their names.
+fn mark_secret(outputs: &mut BTreeMap<String, Output>, secrets: &Mask) -> Vec<String> {
+    let mut marked = Vec::new();
+    for (name, output) in outputs.iter_mut().filter(|(_, output)| !output.sensitive) {
+        let text = output.value.as_ref().map(ToString::to_string).unwrap_or_default();
+        if secrets.text(&text) != text {
+            output.sensitive = true;
+            marked.push(name.clone());
+        }
+    }
+    marked
 }
 
 /// Encrypts a JSON object with the value of each output by name.

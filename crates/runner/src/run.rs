@@ -8,17 +8,18 @@ mod unwritten;
 
 use crate::{
     container_log::ContainerLog, environment, executable, exit::Exit, identity::Identity,
-    identity::files::Files, log::Log, mask::Mask, oom, outputs, result, result::Outcome,
-    seal::Seal, secret_values, session::ApiConnection, session::Session, settings::Settings,
-    shipper::Progress, shipper::Shipper, source, stop::Stop, stop::StopRequest, streams::Streams,
-    tofu::Ended, tofu::Tofu, transcript::Transcript, verdict, verdict::Command, workspace,
-    workspace::Workspace,
+    identity::files::Files, log::Log, mask::Mask, module_variables, oom, outputs, result,
+    result::Outcome, seal::Seal, secret_values, session::ApiConnection, session::Session,
+    settings::Settings, shipper::Progress, shipper::Shipper, source, stop::Stop, stop::StopRequest,
+    streams::Streams, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict, verdict::Command,
+    workspace, workspace::Workspace,
 };
 use apply::Applying;
 use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
+use canyon_domain::variables::job::JobVariable;
 use locked::LOCK_TIMEOUT;
 use secrecy::{ExposeSecret, SecretString};
 use state::StateKnown;
@@ -44,6 +45,8 @@ struct Run {
     identity: Option<Identity>,
     state: StateKnown,
     applying: Applying,
+    /// The secrets that the organization keeps for the environment: an output with one of them has no value.
+    kept_secrets: Mask,
     /// The processes that the kernel had killed because memory ran out, before this run.
     oom_kills: u64,
 }
@@ -99,8 +102,13 @@ impl Run {
         let own = [Some(&token), Some(&settings.claim_code), read_token.as_ref()];
         let own = own.into_iter().flatten().map(ExposeSecret::expose_secret);
         let given = secret_values::of(&settings.inherited, &job.secret_variables);
-        let secrets = own.chain(given.iter().map(String::as_str));
-        let mask = Mask::new(secrets, &job.environment);
+        let kept = secret_values::of_kept(&job.variables);
+        let secrets = own.chain(given.iter().chain(&kept).map(String::as_str));
+        let mut named = job.environment.clone();
+        let of_environment = job.variables.iter().filter_map(JobVariable::environment);
+        named.extend(of_environment.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let mask = Mask::new(secrets, &named);
+        let kept_secrets = Mask::of_values(kept.iter().map(String::as_str));
         let sealed = log_seal.is_some();
         let open = || -> io::Result<_> {
             workspace.prepare(offsets)?;
@@ -144,6 +152,7 @@ impl Run {
             identity,
             state: StateKnown::default(),
             applying: Applying::default(),
+            kept_secrets,
             oom_kills,
         };
         Ok((run, shipper))
@@ -194,11 +203,11 @@ impl Run {
             fetched = fetching => fetched?,
             () = self.stop.reached(StopRequest::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
         };
-        let removed = workspace::write_module_files(
-            &module,
-            &self.job.backend,
-            &self.job.bundle.module.inputs,
-        )?;
+        let variables = module_variables::of(&module, &self.settings.org, &self.job);
+        let removed = workspace::write_module_files(&module, &self.job.backend, &variables.values)?;
+        for warning in variables.warnings {
+            self.transcript.log.warn(&warning);
+        }
         for name in removed {
             let text = format!("ignored `{name}` of the source: state is in the runner's storage");
             self.transcript.log.warn(&text);
@@ -327,7 +336,7 @@ impl Run {
             return Outcome::default();
         }
         let Transcript { facts, log, .. } = &mut self.transcript;
-        let outputs = outputs::read(tofu, facts, self.seal.as_ref(), log).await;
+        let outputs = outputs::read(tofu, facts, self.seal.as_ref(), &self.kept_secrets, log).await;
         Outcome { outputs, ..Outcome::default() }
     }
 

@@ -1,7 +1,9 @@
 //! Decides which values of a job are secrets, so that the runner masks them in everything that leaves the job.
 
 use crate::mask::is_secret_name;
+use canyon_domain::json::Json;
 use canyon_domain::secret_variables::SecretVariables;
+use canyon_domain::variables::job::JobVariable;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -34,6 +36,36 @@ pub fn of(variables: &[(OsString, OsString)], secret: &SecretVariables) -> Vec<S
         }
     }
     values
+}
+
+/// The values of the secrets that the organization keeps for the job: each text, and in lists, objects and JSON texts each
+/// text and number.
+pub fn of_kept(variables: &[JobVariable]) -> Vec<String> {
+    let mut values = Vec::new();
+    for variable in variables.iter().filter(|variable| variable.secret) {
+        let value = variable.value.expose();
+        leaves(value, &mut values);
+        match value {
+            Json::String(text) => {
+                if let Ok(document @ (Json::Object(_) | Json::Array(_))) = Json::parse(text) {
+                    leaves(&document, &mut values);
+                }
+            }
+            Json::Array(_) | Json::Object(_) => values.push(value.to_string()),
+            Json::Null | Json::Bool(_) | Json::Number(_) => {}
+        }
+    }
+    values
+}
+
+fn leaves(value: &Json, found: &mut Vec<String>) {
+    match value {
+        Json::String(text) => found.push(text.clone()),
+        Json::Number(number) => found.push(number.as_str().trim_start_matches('-').to_owned()),
+        Json::Array(items) => items.iter().for_each(|item| leaves(item, found)),
+        Json::Object(fields) => fields.values().for_each(|item| leaves(item, found)),
+        Json::Null | Json::Bool(_) => {}
+    }
 }
 
 /// The strings and the digits of numbers in `value` under a name that suggests a secret. The digits are those of the

@@ -132,3 +132,64 @@ fn the_claim_code_is_in_no_environment_and_standard_input_stays_the_same() {
         assert!(!log.contains("memfd:"), "{log}");
     }
 }
+
+/// Prints what it is given in every form, and gives a secret away in an output.
+const KEPT: &str = r#"
+variable "password" {}
+variable "size" { type = number }
+variable "keys" { type = map(string) }
+variable "canyon_project" {}
+variable "regoin" { default = "" }
+resource "terraform_data" "says" {
+  input = "${var.size} ${var.canyon_project}"
+  provisioner "local-exec" {
+    command = "echo ${base64encode(var.password)}; echo '${urlencode(var.password)}'; echo '${jsonencode(var.password)}'; echo '${var.keys.a}'; echo \"$DEPLOY_KEY in $CANYON_ENVIRONMENT of $CANYON_ORG\"; env | grep -c TF_VAR_ || true"
+  }
+}
+output "leak" { value = "postgres://app:${var.password}@db" }
+output "size" { value = var.size }
+output "project" { value = var.canyon_project }
+"#;
+
+#[test]
+fn kept_variables_reach_the_module_that_declares_them_and_no_secret_leaves_it() {
+    let home = Home::new();
+    let variable = |kind: &str, name: &str, value: serde_json::Value, secret: bool| json!({ "kind": kind, "name": name, "value": value, "secret": secret, "from": "project:shop" });
+    let secret = "c0rrect hörse/battery";
+    let changes = json!({ "env_type_id": "dev", "variables": [
+        variable("terraform", "password", json!(secret), true),
+        variable("terraform", "size", json!("7"), false),
+        variable("terraform", "keys", json!({ "a": "inner-secret-1" }), true),
+        variable("terraform", "not_declared", json!("x"), false),
+        variable("terraform", "region", json!("eu"), false),
+        variable("environment", "DEPLOY_KEY", json!("key-material-2"), true),
+    ]});
+    let server = Server::start(home.job(KEPT, &changes));
+    let output = home.folder.path().join("output");
+    let mut command = home.command(&server);
+    command.env("CANYON_LOG_TO_STDOUT", "1").stdout(File::create(&output).unwrap());
+    assert_eq!(command.status().unwrap().code(), Some(0));
+
+    let plane = server.plane();
+    let log = plane.log();
+    assert!(log.contains("(local-exec): ************** in development of local"), "{log}");
+    let warning =
+        "the module does not declare the variable `region` of project:shop; did you mean `regoin`?";
+    assert!(log.contains(warning) && !log.contains("not_declared"), "{log}");
+    assert!(!log.contains("undeclared variable"), "OpenTofu has nothing to warn about: {log}");
+    let result = plane.result();
+    let value = |name: &str| result.plain_outputs[name].value.as_ref().map(ToString::to_string);
+    assert_eq!(value("size").as_deref(), Some("7"));
+    assert_eq!(value("project").as_deref(), Some("\"shop\""));
+    assert_eq!((value("leak"), result.plain_outputs["leak"].sensitive), (None, true));
+    assert!(log.contains("the output `leak` contains a secret variable"), "{log}");
+    let whole = std::fs::read_to_string(output).unwrap();
+    let body = serde_json::to_string(&result).unwrap();
+    let places =
+        [("log", &log), ("events", &plane.events()), ("output", &whole), ("result", &body)];
+    for (place, text) in places {
+        for secret in ["c0rrect", "battery", "inner-secret", "key-material", "YzBycmVjdCBo"] {
+            assert!(!text.contains(secret), "{secret} in the {place}: {text}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{EnvId, OrgUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::Environment;
+use canyon_domain::variables::scope::VariableScope;
 
 impl Table {
     /// Creates an environment. Keys: the environment, the use counts of its project, type and
@@ -148,8 +149,8 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Parts of a transaction: deletes the environment as it was read, and decrements the use
-    /// counts.
+    /// Parts of a transaction: deletes the environment as it was read and its variables, and
+    /// decrements the use counts.
     pub(crate) fn environment_removal(
         &self,
         org: OrgUuid,
@@ -159,11 +160,13 @@ impl Table {
         let as_read = Condition::unchanged(environment.created_at, environment.version);
         let mut items = vec![delete(self, &key, as_read)];
         items.extend(self.environment_uses(org, environment, -1));
+        let (project, env) = (environment.project_id.clone(), environment.id.clone());
+        items.push(self.variable_set_removal(org, &VariableScope::Environment(project, env)));
         items
     }
 
-    /// Deletes an environment at once, on condition that it has the version that was read. 10 write
-    /// units.
+    /// Deletes an environment at once, on condition that it has the version that was read. 12 write
+    /// units, and 2 for each KB of its variables.
     ///
     /// # Errors
     ///

@@ -12,6 +12,7 @@ use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvTypeId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{DeletionProtection, EnvironmentType, Project};
+use canyon_domain::variables::scope::VariableScope;
 
 named!(EnvironmentType, "environment type");
 named!(Project, "project");
@@ -129,7 +130,8 @@ impl Table {
         self.change(OPERATION, org, &keys::env_type(org, id), changes, record).await
     }
 
-    /// Deletes an environment type, on condition that nothing refers to it. 4 write units.
+    /// Deletes an environment type and its variables, on condition that nothing refers to it. 6 write
+    /// units, and 2 for each KB of the variables.
     ///
     /// # Errors
     ///
@@ -141,7 +143,9 @@ impl Table {
         id: &EnvTypeId,
         record: &AuditRecord,
     ) -> Result<Deleted, StoreError> {
-        self.delete_named::<EnvironmentType>(org, &keys::env_type(org, id), record).await
+        let variables = self.variable_set_removal(org, &VariableScope::EnvType(id.clone()));
+        let key = keys::env_type(org, id);
+        self.delete_named::<EnvironmentType>(org, &key, vec![variables], record).await
     }
 
     /// Creates a project, on condition that the name is free. 4 write units.
@@ -224,7 +228,9 @@ impl Table {
         self.change("update project", org, &keys::project(org, id), changes, record).await
     }
 
-    /// Deletes a project, on condition that nothing refers to it. 4 write units.
+    /// Deletes a project, on condition that nothing refers to it. 4 write units. Its variables go
+    /// with it, for 2 more and 2 for each KB of them, unless it is a group of other projects too,
+    /// which have them (`keeps_variables`).
     ///
     /// # Errors
     ///
@@ -234,8 +240,11 @@ impl Table {
         &self,
         org: OrgUuid,
         id: &ProjectId,
+        keeps_variables: bool,
         record: &AuditRecord,
     ) -> Result<Deleted, StoreError> {
-        self.delete_named::<Project>(org, &keys::project(org, id), record).await
+        let variables = || self.variable_set_removal(org, &VariableScope::Project(id.clone()));
+        let dependent = if keeps_variables { Vec::new() } else { vec![variables()] };
+        self.delete_named::<Project>(org, &keys::project(org, id), dependent, record).await
     }
 }

@@ -43,6 +43,12 @@ impl Condition {
         condition
     }
 
+    /// The item is the one that was created at this time.
+    pub(crate) fn created(created_at: Timestamp) -> Self {
+        let values = HashMap::from([(":c".to_owned(), text(created_at.to_string()))]);
+        Self { expression: "created_at = :c".to_owned(), names: HashMap::new(), values }
+    }
+
     /// The item exists and nothing refers to it.
     pub(crate) fn unused() -> Self {
         let values = HashMap::from([(":zero".to_owned(), number(0))]);

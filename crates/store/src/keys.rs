@@ -15,6 +15,7 @@ use canyon_domain::ids::{
 };
 use canyon_domain::principal::CallerId;
 use canyon_domain::runner_rules::Scope;
+use canyon_domain::variables::scope::VariableScope;
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -123,6 +124,26 @@ pub fn runner_profile(of: OrgUuid, id: &RunnerProfileId) -> Key {
 /// Partition of an organization's runner profiles.
 pub fn runner_profiles(of: OrgUuid) -> String {
     format!("{}#profiles", org(of))
+}
+
+/// The variables of a scope.
+pub fn variable_set(of: OrgUuid, scope: &VariableScope) -> Key {
+    Key::new(variable_sets(of), scope.to_string())
+}
+
+/// Partition of an organization's sets of variables.
+pub fn variable_sets(of: OrgUuid) -> String {
+    format!("{}#variables", org(of))
+}
+
+/// The object that a set of variables belongs to, if it is an item of its own: a group of projects is none.
+pub fn owner_of_variables(of: OrgUuid, scope: &VariableScope) -> Option<Key> {
+    match scope {
+        VariableScope::Organization => None,
+        VariableScope::Project(id) => Some(project(of, id)),
+        VariableScope::EnvType(id) => Some(env_type(of, id)),
+        VariableScope::Environment(project, env) => Some(environment(of, project, env)),
+    }
 }
 
 /// The last check of a runner.

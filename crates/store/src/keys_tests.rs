@@ -34,6 +34,7 @@ fn two_organizations_share_no_key() {
             projects(of),
             runners(of),
             runner_profiles(of),
+            variable_sets(of),
             limits(of),
             slots(of, &LimitScope::Organization),
             runner_check(of, &"rr".parse().unwrap()).pk,

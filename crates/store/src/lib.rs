@@ -48,6 +48,7 @@ pub mod streams;
 pub mod table;
 pub mod transact;
 pub mod url_signer;
+pub mod variable_sets;
 pub mod wrapped_key;
 
 pub use error::StoreError;

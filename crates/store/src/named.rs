@@ -9,6 +9,7 @@ use crate::keys::Key;
 use crate::outcome::{Created, Deleted};
 use crate::page::{Page, PageRequest, Partition};
 use crate::{StoreError, Table, audit};
+use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::OrgUuid;
 use serde::{Serialize, de::DeserializeOwned};
@@ -66,13 +67,17 @@ impl Table {
         self.page(Partition { operation, pk, prefix: None, descending: false }, request, keep).await
     }
 
+    /// Deletes an object that nothing refers to, in a transaction with `dependent`, which deletes what belongs to it.
     pub(crate) async fn delete_named<T: Named>(
         &self,
         org: OrgUuid,
         key: &Key,
+        dependent: Vec<TransactWriteItem>,
         record: &AuditRecord,
     ) -> Result<Deleted, StoreError> {
-        let items = vec![delete(self, key, Condition::unused()), audit::record(self, org, record)?];
+        let mut items = vec![delete(self, key, Condition::unused())];
+        items.extend(dependent);
+        items.push(audit::record(self, org, record)?);
         let done = self.transact(T::KIND.delete, &key.sk, items).await?;
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
     }

@@ -215,6 +215,6 @@ impl Table {
         id: &RunnerId,
         record: &AuditRecord,
     ) -> Result<Deleted, StoreError> {
-        self.delete_named::<RunnerRecord>(org, &keys::runner(org, id), record).await
+        self.delete_named::<RunnerRecord>(org, &keys::runner(org, id), Vec::new(), record).await
     }
 }

@@ -96,8 +96,11 @@ impl App {
             for rule in self.rules_naming(by, id).await? {
                 self.delete_rule_of_project(by, &rule).await?;
             }
+            // The variables of a group apply to its other projects too.
+            let is_group = self.table.is_group(by.org, id).await?;
             let record = self.record(by, "project.delete", format!("projects/{id}"));
-            if self.table.delete_project(by.org, id, &record).await? == Deleted::Yes {
+            let deleted = self.table.delete_project(by.org, id, is_group, &record).await?;
+            if deleted == Deleted::Yes {
                 return Ok(());
             }
         }

@@ -50,7 +50,7 @@ pub(crate) struct Proved {
 
 /// The failure of a job that uses a feature which an older runner would ignore.
 const TOO_OLD: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move a state, judge one \
-    that is in doubt, nor limit how much a run deletes. Use the image of this version: `job.image` of the runner";
+    that is in doubt, limit how much a run deletes, nor pass variables to a module. Use the image of this version: `job.image` of the runner";
 
 impl App {
     /// The deployment of an attempt whose token has this hash.
@@ -229,6 +229,7 @@ impl App {
         let (environment, unfinished) = self.with_unfinished(of.org, environment).await?;
         let storage = &definition.state_storage;
         let (storage, state) = environment.state_for_job(deployment, storage, unfinished.as_ref());
+        let kept = Box::pin(self.job_variables(of.org, &environment)).await?;
         Ok(Ok(Job {
             deployment_id: deployment.id,
             attempt: of.number,
@@ -236,6 +237,7 @@ impl App {
             project_id: deployment.project.clone(),
             env_id: deployment.env.clone(),
             env_uuid: deployment.env_uuid,
+            env_type_id: Some(environment.env_type_id.clone()),
             mode: deployment.mode,
             plan_only: deployment.plan_only,
             bundle,
@@ -245,6 +247,7 @@ impl App {
             executable,
             environment: variables,
             secret_variables: SecretVariables::of(&definition),
+            variables: kept,
             identity: definition.configuration.job_identity().cloned(),
             stop_seconds: attempt.limits.stop,
         }))

@@ -55,3 +55,4 @@ mod service_accounts;
 mod state_locks;
 mod tokens;
 mod transfers;
+mod variable_sets;

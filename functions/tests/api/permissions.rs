@@ -170,6 +170,9 @@ impl World {
             "createProject" => Some(json!({ "id": project })),
             "createEnvironment" => Some(json!({ "id": env, "env_type_id": env_type })),
             "updateProject" | "updateEnvironment" => Some(json!({ "display_name": "Same" })),
+            "updateOrganizationVariables"
+            | "updateProjectVariables"
+            | "updateEnvironmentVariables" => Some(json!({ "terraform": { "a": null } })),
             "createArchiveUploadUrl" => Some(json!({ "size_bytes": 7 })),
             _ => None,
         };

@@ -1,6 +1,7 @@
 //! `canyon list`.
 
 use crate::answer::json;
+use crate::commands::variables;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
@@ -70,6 +71,9 @@ enum What {
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
+    /// Variables that are kept for jobs; secrets without their values
+    #[command(visible_alias = "variable")]
+    Variables(variables::Scope),
     /// API tokens, without their secrets
     #[command(visible_alias = "token")]
     Tokens,
@@ -96,6 +100,7 @@ pub(crate) async fn run(
         What::Projects => (Kind::Project, None, vec![]),
         What::Environments { project } => (Kind::Environment, project, vec![]),
         What::Plain(plain) => (Kind::Plain(plain.kind()), None, vec![]),
+        What::Variables(scope) => return variables::list(&scope, client, output).await,
         What::Limits => (Kind::ConcurrencyLimit, None, vec![]),
         What::Agents { pending } => {
             let filter = pending.then(|| ("state", "pending".to_owned()));

@@ -50,5 +50,6 @@ mod streams;
 mod successors;
 mod table_shape;
 mod transactions;
+mod variable_sets;
 mod world;
 mod wrapped_key;

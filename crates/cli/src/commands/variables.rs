@@ -1,0 +1,371 @@
+//! `canyon set variable`, `canyon unset variable`, `canyon list variables` and `canyon explain variables`.
+
+use crate::assignment::structured;
+use crate::body::read_file;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::{Format, Output};
+use canyon_api::client::Client;
+use canyon_api::variable_set::{VariableBody, VariableSet, VariableSetUpdateBody};
+use canyon_domain::json::Json;
+use canyon_domain::variables::edit::MIN_SECRET_BYTES;
+use clap::ValueEnum;
+use serde::Serialize;
+use serde_json::json;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
+
+/// What `canyon set` sets.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetArguments {
+    #[command(subcommand)]
+    what: Set,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Set {
+    /// A variable for the jobs of the organization, or of a project, an environment type or an environment
+    #[command(visible_alias = "variables", after_help = SET_EXAMPLES)]
+    Variable(SetVariable),
+}
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  canyon set variable region=eu-central-1
+  canyon set variable --project shop --env dev replicas=2 'zones=[\"a\",\"b\"]'
+  canyon set variable --project shop --kind environment TF_LOG=info
+  canyon set variable --environment-type production --secret db_password < password.txt
+  canyon set variable --project shop --secret --from-file key.pem tls_key";
+
+#[derive(Debug, clap::Args)]
+struct SetVariable {
+    #[command(flatten)]
+    scope: Scope,
+    /// What it is in a job
+    #[arg(long, value_enum, default_value = "terraform")]
+    kind: Kind,
+    /// The value is a secret: it is stored encrypted, never shown, and masked in logs
+    #[arg(long, conflicts_with = "plain")]
+    secret: bool,
+    /// The value is no secret any more
+    #[arg(long)]
+    plain: bool,
+    /// File with the value of the one NAME, `-` for stdin; the end of its last line is left out
+    #[arg(long, value_name = "FILE")]
+    from_file: Option<PathBuf>,
+    /// Purpose, for people
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// NAME=VALUE; a NAME alone takes its value from --from-file, or asks for it
+    #[arg(required = true, value_name = "NAME=VALUE")]
+    assignments: Vec<String>,
+}
+
+/// What `canyon unset` removes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct UnsetArguments {
+    #[command(subcommand)]
+    what: Unset,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Unset {
+    /// Variables of the organization, or of a project, an environment type or an environment
+    #[command(
+        visible_alias = "variables",
+        after_help = "\
+Example:
+  canyon unset variable --project shop --env dev replicas"
+    )]
+    Variable {
+        #[command(flatten)]
+        scope: Scope,
+        /// What they are in a job
+        #[arg(long, value_enum, default_value = "terraform")]
+        kind: Kind,
+        /// Their names
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+}
+
+/// What `canyon explain` explains.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArguments {
+    #[command(subcommand)]
+    what: Explain,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Explain {
+    /// The variables that a job of an environment gets, and from where
+    #[command(
+        visible_alias = "variable",
+        after_help = "\
+Example:
+  canyon explain variables shop dev"
+    )]
+    Variables {
+        /// The project
+        project: String,
+        /// The environment
+        env: String,
+    },
+}
+
+/// The environments that a variable is for.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Scope {
+    /// For the environments of this project, or of the projects of this group
+    #[arg(long, value_name = "ID", conflicts_with = "environment_type")]
+    project: Option<String>,
+    /// For this environment of the project alone
+    #[arg(long, visible_alias = "environment", value_name = "ID", requires = "project")]
+    env: Option<String>,
+    /// For the environments of this type
+    #[arg(long, visible_alias = "env-type", value_name = "ID")]
+    environment_type: Option<String>,
+}
+
+impl Scope {
+    /// The path of the set in the API; of the organization's set if no scope is given.
+    fn path(&self) -> Vec<&str> {
+        match self {
+            Self { project: Some(project), env: Some(env), .. } => {
+                vec!["projects", project, "envs", env, "variables"]
+            }
+            Self { project: Some(project), .. } => vec!["projects", project, "variables"],
+            Self { environment_type: Some(id), .. } => vec!["env-types", id, "variables"],
+            Self { .. } => vec!["variables"],
+        }
+    }
+
+    fn is_given(&self) -> bool {
+        self.project.is_some() || self.environment_type.is_some()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// A variable of the module, if it declares it
+    Terraform,
+    /// A variable of OpenTofu's environment, for providers and programs of the module
+    Environment,
+}
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Terraform => "terraform",
+            Self::Environment => "environment",
+        }
+    }
+}
+
+pub(crate) async fn set(
+    arguments: SetArguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let Set::Variable(given) = arguments.what;
+    if given.assignments.len() > 1
+        && (given.from_file.is_some() || given.assignments.iter().any(|one| !one.contains('=')))
+    {
+        return Err(CliError::usage("give one NAME if its value is not in the arguments"));
+    }
+    let secret = if given.secret { Some(true) } else { given.plain.then_some(false) };
+    let mut body = VariableSetUpdateBody::default();
+    let mut names = Vec::new();
+    for assignment in &given.assignments {
+        let (name, value) = value_of(assignment, &given)?;
+        let variable = VariableBody {
+            value: value.map(Into::into),
+            secret,
+            description: given.description.clone(),
+        };
+        let of_kind = match given.kind {
+            Kind::Terraform => &mut body.terraform,
+            Kind::Environment => &mut body.environment,
+        };
+        if of_kind.insert(name.to_owned(), Some(variable)).is_some() {
+            return Err(CliError::usage(format!("`{name}` is given twice")));
+        }
+        names.push(name);
+    }
+    let mut changed = client.update_variables(&given.scope.path(), &body).await?;
+    output.notice(&format!("set {} of {}", names.join(", "), changed.scope));
+    let is_set = |kind: Kind, name: &String| kind == given.kind && names.contains(&name.as_str());
+    changed.terraform.retain(|name, _| is_set(Kind::Terraform, name));
+    changed.environment.retain(|name, _| is_set(Kind::Environment, name));
+    if output.format == Format::Table { show(vec![changed], output) } else { one(&changed, output) }
+}
+
+/// The name, and the value if there is a new one.
+fn value_of<'a>(
+    assignment: &'a str,
+    given: &SetVariable,
+) -> Result<(&'a str, Option<Json>), CliError> {
+    let (name, text) = match (assignment.split_once('='), &given.from_file) {
+        (Some((name, _)), Some(_)) => {
+            let message = format!("`{name}` has a value here and one in --from-file");
+            return Err(CliError::usage(message));
+        }
+        (Some((name, text)), None) => (name, text.to_owned()),
+        (None, Some(file)) => (assignment, without_last_end(content(file)?)),
+        // A new description or --plain alone keeps the value.
+        (None, None) if given.description.is_some() && !given.secret && !given.plain => {
+            return Ok((assignment, None));
+        }
+        (None, None) => (assignment, asked(assignment, given.secret)?),
+    };
+    // The file is the value; on the command line a list or an object is written as for `deploy --var`.
+    let value = match given.kind {
+        Kind::Terraform if assignment.contains('=') => structured(&text)
+            .map_err(|reason| CliError::usage(format!("variable `{name}`: {reason}")))?,
+        Kind::Terraform | Kind::Environment => text.into(),
+    };
+    let is_short = matches!(&value, Json::String(text) if text.len() < MIN_SECRET_BYTES);
+    if given.secret && is_short {
+        let message =
+            format!("`{name}` is too short for a secret: it has at least {MIN_SECRET_BYTES} bytes");
+        return Err(CliError::usage(message));
+    }
+    Ok((name, Some(value)))
+}
+
+fn content(file: &Path) -> Result<String, CliError> {
+    if file != Path::new("-") {
+        return read_file(file);
+    }
+    let mut text = String::new();
+    let stdin = |source| CliError::file("read", Path::new("stdin"), source);
+    io::stdin().read_to_string(&mut text).map_err(stdin)?;
+    Ok(text)
+}
+
+/// The value that the user types, or that stdin has. A terminal does not show a secret.
+fn asked(name: &str, secret: bool) -> Result<String, CliError> {
+    if !io::stdin().is_terminal() {
+        return content(Path::new("-")).map(without_last_end);
+    }
+    let prompt = format!("{name}: ");
+    let stdin = |source| CliError::file("read", Path::new("stdin"), source);
+    if secret {
+        return rpassword::prompt_password(prompt).map_err(stdin);
+    }
+    Err(CliError::usage_with_hint(
+        format!("`{name}` has no value"),
+        format!("write it as {name}=VALUE, or give --from-file FILE"),
+    ))
+}
+
+fn without_last_end(mut text: String) -> String {
+    let end = text.trim_end_matches(['\r', '\n']).len();
+    // A key file may end in several empty lines; only the end of its last line is left out.
+    if text.ends_with('\n') {
+        text.truncate((text.len() - 1).max(end));
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    text
+}
+
+pub(crate) async fn unset(
+    arguments: UnsetArguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let Unset::Variable { scope, kind, names } = arguments.what;
+    let path = scope.path();
+    let known = client.variables(&path).await?;
+    let of_kind = match kind {
+        Kind::Terraform => &known.terraform,
+        Kind::Environment => &known.environment,
+    };
+    if let Some(name) = names.iter().find(|name| !of_kind.contains_key(*name)) {
+        return Err(CliError::usage_with_hint(
+            format!("{} has no {} variable `{name}`", known.scope, kind.as_str()),
+            "list the variables: canyon list variables",
+        ));
+    }
+    let removed = names.iter().map(|name| (name.clone(), None)).collect();
+    let body = match kind {
+        Kind::Terraform => VariableSetUpdateBody { terraform: removed, ..Default::default() },
+        Kind::Environment => VariableSetUpdateBody { environment: removed, ..Default::default() },
+    };
+    let changed = client.update_variables(&path, &body).await?;
+    output.notice(&format!("removed {} of {}", names.join(", "), changed.scope));
+    Ok(Exit::Ok)
+}
+
+/// Lists the variables of one scope, or of all that the caller may read.
+pub(crate) async fn list(scope: &Scope, client: &Client, output: Output) -> Result<Exit, CliError> {
+    let sets = if scope.is_given() {
+        vec![client.variables(&scope.path()).await?]
+    } else {
+        client.variable_sets().await?
+    };
+    show(sets, output)
+}
+
+/// Shows what a job of an environment gets.
+pub(crate) async fn explain(
+    arguments: ExplainArguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let Explain::Variables { project, env } = arguments.what;
+    let found = client.effective_variables(&project, &env).await?;
+    if output.format != Format::Table {
+        return one(&found, output);
+    }
+    let rows = [(Kind::Terraform, found.terraform), (Kind::Environment, found.environment)];
+    let rows = rows.into_iter().flat_map(|(kind, of_kind)| {
+        of_kind.into_iter().map(move |(name, variable)| {
+            json!({
+                "kind": kind.as_str(), "name": name, "from": variable.from,
+                "value": shown(variable.secret, variable.value.as_ref()),
+                "overrides": variable.overrides.join(", "),
+            })
+        })
+    });
+    output.list(rows.collect(), &["kind", "name", "value", "from", "overrides"])?;
+    Ok(Exit::Ok)
+}
+
+fn one(value: &impl Serialize, output: Output) -> Result<Exit, CliError> {
+    let text = serde_json::to_string(value).map_err(io::Error::other)?;
+    output.exact(&Json::parse(&text).map_err(io::Error::other)?)?;
+    Ok(Exit::Ok)
+}
+
+fn show(sets: Vec<VariableSet>, output: Output) -> Result<Exit, CliError> {
+    if output.format != Format::Table {
+        return one(&sets, output);
+    }
+    let mut rows = Vec::new();
+    for VariableSet { scope, terraform, environment, .. } in sets {
+        for (kind, of_kind) in [(Kind::Terraform, terraform), (Kind::Environment, environment)] {
+            rows.extend(of_kind.into_iter().map(|(name, variable)| {
+                json!({
+                    "scope": scope, "kind": kind.as_str(), "name": name,
+                    "value": shown(variable.secret, variable.value.as_ref()),
+                    "description": variable.description, "updated_at": variable.updated_at,
+                })
+            }));
+        }
+    }
+    output.list(rows, &["scope", "kind", "name", "value", "description", "updated_at"])?;
+    Ok(Exit::Ok)
+}
+
+/// A value in a table: a text as it is, anything else as JSON, a secret as stars.
+fn shown(secret: bool, value: Option<&Json>) -> String {
+    match value {
+        _ if secret => "******".to_owned(),
+        Some(Json::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    }
+}

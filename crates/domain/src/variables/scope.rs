@@ -1,0 +1,122 @@
+//! What a set of variables applies to.
+
+use crate::ids::{EnvId, EnvTypeId, InvalidId, ProjectId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a set of variables applies to. The order is that of precedence: a later scope is narrower.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum VariableScope {
+    /// Every environment.
+    Organization,
+    /// The environments of a project, or of the projects of a group.
+    Project(ProjectId),
+    /// The environments of a type.
+    EnvType(EnvTypeId),
+    /// One environment.
+    Environment(ProjectId, EnvId),
+}
+
+/// Why a text is not a scope.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidScope {
+    /// It has no known prefix.
+    #[error("use `organization`, `project:ID`, `env-type:ID` or `environment:PROJECT/ENV`")]
+    Kind,
+    /// Its id is invalid.
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+}
+
+impl VariableScope {
+    /// Every scope that covers an environment, the widest first: the organization, the project's groups and the project,
+    /// the type, the environment.
+    pub fn covering(project: &ProjectId, env: &EnvId, env_type: &EnvTypeId) -> Vec<Self> {
+        let mut scopes = vec![Self::Organization];
+        scopes.extend(project.path().map(Self::Project));
+        scopes.push(Self::EnvType(env_type.clone()));
+        scopes.push(Self::Environment(project.clone(), env.clone()));
+        scopes
+    }
+}
+
+impl FromStr for VariableScope {
+    type Err = InvalidScope;
+    fn from_str(text: &str) -> Result<Self, InvalidScope> {
+        match text.split_once(':') {
+            None if text == "organization" => Ok(Self::Organization),
+            Some(("project", id)) => Ok(Self::Project(id.parse()?)),
+            Some(("env-type", id)) => Ok(Self::EnvType(id.parse()?)),
+            Some(("environment", path)) => {
+                let (project, env) = path.rsplit_once('/').ok_or(InvalidScope::Kind)?;
+                Ok(Self::Environment(project.parse()?, env.parse()?))
+            }
+            _ => Err(InvalidScope::Kind),
+        }
+    }
+}
+
+impl TryFrom<String> for VariableScope {
+    type Error = InvalidScope;
+    fn try_from(text: String) -> Result<Self, InvalidScope> {
+        text.parse()
+    }
+}
+
+impl From<VariableScope> for String {
+    fn from(scope: VariableScope) -> Self {
+        scope.to_string()
+    }
+}
+
+impl fmt::Display for VariableScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Organization => f.write_str("organization"),
+            Self::Project(id) => write!(f, "project:{id}"),
+            Self::EnvType(id) => write!(f, "env-type:{id}"),
+            Self::Environment(project, env) => write!(f, "environment:{project}/{env}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_has_one_spelling() {
+        for text in
+            ["organization", "project:pay/shop", "env-type:production", "environment:pay/shop/dev"]
+        {
+            assert_eq!(text.parse::<VariableScope>().unwrap().to_string(), text);
+        }
+        for text in
+            ["", "org", "project", "project:", "runner:a1", "environment:dev", "environment:shop/"]
+        {
+            assert!(text.parse::<VariableScope>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_environment_is_covered_from_the_organization_to_itself() {
+        let covering = VariableScope::covering(
+            &"pay/eu/shop".parse().unwrap(),
+            &"dev".parse().unwrap(),
+            &"development".parse().unwrap(),
+        );
+        let texts: Vec<_> = covering.iter().map(ToString::to_string).collect();
+        let expected = [
+            "organization",
+            "project:pay",
+            "project:pay/eu",
+            "project:pay/eu/shop",
+            "env-type:development",
+            "environment:pay/eu/shop/dev",
+        ];
+        assert_eq!(texts, expected);
+        assert!(covering.is_sorted(), "the order of scopes is that of precedence");
+    }
+}

@@ -1,0 +1,288 @@
+//! The variables that an organization keeps: changes, and what applies to an environment.
+
+use super::App;
+use super::permissions::require;
+use crate::app::error::AppError;
+use canyon_domain::causes::Causes;
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::{EnvId, EnvTypeId, OrgUuid, ProjectId};
+use canyon_domain::inventory::Environment;
+use canyon_domain::json::Json;
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::Target;
+use canyon_domain::variables::edit::{VariableEdit, VariableEdits, secret_fault};
+use canyon_domain::variables::effective::{EffectiveVariable, effective};
+use canyon_domain::variables::job::JobVariable;
+use canyon_domain::variables::scope::VariableScope;
+use canyon_domain::variables::{Variable, VariableKey, VariableSet, VariableValue};
+use canyon_identity::master_key::MasterKey;
+use canyon_store::contention::MAX_TRIES;
+use canyon_store::outcome::Saved;
+use canyon_store::page::{Page, PageRequest};
+use canyon_store::variable_sets::ScopeOwner;
+use std::collections::BTreeMap;
+use std::error::Error;
+
+/// What the object that a scope names contributes to its set.
+struct Owner {
+    /// The object; `None` for the organization and for groups of projects, which are no objects.
+    stored: Option<ScopeOwner>,
+    env_type: Option<EnvTypeId>,
+}
+
+impl App {
+    /// The variables of a scope, without any if none were set.
+    pub(crate) async fn variable_set(
+        &self,
+        by: &Principal,
+        scope: &VariableScope,
+    ) -> Result<VariableSet, AppError> {
+        let owner = self.owner_of_variables(by, Role::Viewer, scope).await?;
+        let found = self.table.variable_set(by.org, scope).await?;
+        Ok(found.unwrap_or_else(|| self.empty_set(scope, &owner)))
+    }
+
+    /// A page of the sets that `by` may read.
+    pub(crate) async fn variable_sets(
+        &self,
+        by: &Principal,
+        page: &PageRequest,
+    ) -> Result<Page<VariableSet>, AppError> {
+        let may_read = |scope: &VariableScope, env_type: Option<&EnvTypeId>| {
+            let target = match scope {
+                VariableScope::Organization | VariableScope::EnvType(_) => Target::Organization,
+                VariableScope::Project(id) => Target::Project(id),
+                VariableScope::Environment(project, env) => {
+                    Target::Environment { project, env, env_type }
+                }
+            };
+            by.role_in(target) >= Role::Viewer
+        };
+        Ok(self.table.variable_sets(by.org, page, may_read).await?)
+    }
+
+    /// Changes variables of a scope.
+    pub(crate) async fn update_variable_set(
+        &self,
+        by: &Principal,
+        scope: &VariableScope,
+        edits: &VariableEdits,
+    ) -> Result<VariableSet, AppError> {
+        for _ in 0..MAX_TRIES {
+            let owner = self.owner_of_variables(by, Role::Admin, scope).await?;
+            let found = self.table.variable_set(by.org, scope).await?;
+            let before = found.unwrap_or_else(|| self.empty_set(scope, &owner));
+            let mut set = before.clone();
+            let mut details = Vec::new();
+            self.apply(by, &mut set, edits, &mut details).await?;
+            if set.variables == before.variables {
+                return Ok(before);
+            }
+            if let Some(excess) = set.excess() {
+                return Err(AppError::conflict(format!("the set `{scope}` {excess}")));
+            }
+            let mut record = self.record(by, "variables.update", subject(scope));
+            record.details = details;
+            set.updated_at = record.at;
+            set.version += 1;
+            let saved = self.table.save_variable_set(by.org, &set, owner.stored, &record).await?;
+            if saved == Saved::Yes {
+                return Ok(set);
+            }
+        }
+        Err(AppError::contended(scope))
+    }
+
+    /// The variables that a job of an environment gets.
+    pub(crate) async fn effective_variables(
+        &self,
+        by: &Principal,
+        project: &ProjectId,
+        env: &EnvId,
+    ) -> Result<BTreeMap<VariableKey, EffectiveVariable>, AppError> {
+        let environment = self.environment(by, Role::Viewer, project, env).await?;
+        self.variables_of(by.org, &environment).await
+    }
+
+    /// The same for the runner of a job, with the secrets.
+    pub(crate) async fn job_variables(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+    ) -> Result<Vec<JobVariable>, AppError> {
+        let keys = self.master_keys.get().await?;
+        let found = self.variables_of(org, environment).await?;
+        let opened = found.into_iter().map(|(key, EffectiveVariable { variable, from, .. })| {
+            let secret = variable.value.is_secret();
+            let value = match variable.value {
+                VariableValue::Plain(value) => value,
+                VariableValue::Sealed(sealed) => open(&keys, org, &from, &key, &sealed)?,
+            };
+            Ok(JobVariable { kind: key.kind, name: key.name, value: value.into(), secret, from })
+        });
+        opened.collect()
+    }
+
+    async fn variables_of(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+    ) -> Result<BTreeMap<VariableKey, EffectiveVariable>, AppError> {
+        let Environment { project_id, id, env_type_id, .. } = environment;
+        let scopes = VariableScope::covering(project_id, id, env_type_id);
+        Ok(effective(self.table.variable_sets_of(org, &scopes).await?))
+    }
+
+    fn empty_set(&self, scope: &VariableScope, owner: &Owner) -> VariableSet {
+        VariableSet::empty(scope.clone(), owner.env_type.clone(), self.now())
+    }
+
+    /// The object that a scope names, if it exists and `by` has the role `needed` for all of it.
+    async fn owner_of_variables(
+        &self,
+        by: &Principal,
+        needed: Role,
+        scope: &VariableScope,
+    ) -> Result<Owner, AppError> {
+        let missing = |kind: &'static str, id: &str| AppError::not_found(kind, id);
+        let in_organization = || {
+            let hidden = || missing("organization", by.org_id.as_str());
+            require(by, needed, Target::Organization, hidden)
+        };
+        let stored = |created_at| Some(ScopeOwner { created_at });
+        match scope {
+            VariableScope::Organization => {
+                in_organization()?;
+                Ok(Owner { stored: None, env_type: None })
+            }
+            VariableScope::EnvType(id) => {
+                in_organization()?;
+                let env_type = self.env_type(by, id).await?;
+                Ok(Owner { stored: stored(env_type.created_at), env_type: None })
+            }
+            VariableScope::Project(id) => {
+                let hidden = || missing("project", id.as_str());
+                require(by, needed, Target::Project(id), hidden)?;
+                let project = self.table.project(by.org, id).await?;
+                if project.is_none() && !self.table.is_group(by.org, id).await? {
+                    return Err(hidden());
+                }
+                let found = project.and_then(|project| stored(project.created_at));
+                Ok(Owner { stored: found, env_type: None })
+            }
+            VariableScope::Environment(project, env) => {
+                let found = self.environment(by, needed, project, env).await?;
+                Ok(Owner { stored: stored(found.created_at), env_type: Some(found.env_type_id) })
+            }
+        }
+    }
+
+    /// Applies `edits` to a set, and notes what they do, without values.
+    async fn apply(
+        &self,
+        by: &Principal,
+        set: &mut VariableSet,
+        edits: &VariableEdits,
+        details: &mut Vec<String>,
+    ) -> Result<(), AppError> {
+        let keys = self.master_keys.get().await?;
+        let mut faults = FieldErrors::default();
+        for (key, edit) in edits.iter() {
+            let Some(edit) = edit else {
+                if set.variables.remove(key).is_some() {
+                    details.push(format!("removed {key}"));
+                }
+                continue;
+            };
+            let known = set.variables.get(key);
+            let value = match decide(known.map(|known| &known.value), edit) {
+                Ok(Decided::Keep(value)) => value.clone(),
+                Ok(Decided::Plain(value)) => VariableValue::Plain(value.clone()),
+                Ok(Decided::Seal(value)) => {
+                    let context = VariableSet::sealing_context(by.org, &set.scope, key);
+                    let text = value.to_string();
+                    let sealed = keys.seal(&context, text.as_bytes(), self.entropy.as_ref());
+                    VariableValue::Sealed(sealed.map_err(|error| broken(&set.scope, key, &error))?)
+                }
+                Err((field, fault)) => {
+                    faults.add(format!("{}[{:?}]{field}", key.kind.as_str(), key.name), fault);
+                    continue;
+                }
+            };
+            let description = edit.description.clone();
+            let description = description.or_else(|| known.and_then(|it| it.description.clone()));
+            let description = description.filter(|text| !text.is_empty());
+            if known.is_some_and(|it| it.value == value && it.description == description) {
+                continue;
+            }
+            let kind = if value.is_secret() { " (secret)" } else { "" };
+            details.push(format!("set {key}{kind}"));
+            let (updated_at, updated_by) = (self.now(), by.id);
+            let variable = Variable { value, description, updated_at, updated_by };
+            set.variables.insert(key.clone(), variable);
+        }
+        Ok(faults.into_result(())?)
+    }
+}
+
+/// What becomes of a variable's value.
+enum Decided<'a> {
+    Keep(&'a VariableValue),
+    Plain(&'a Json),
+    Seal(&'a Json),
+}
+
+/// Decides on an edit of a variable that has the value `known`. A fault has the field below the variable, and the reason.
+fn decide<'a>(
+    known: Option<&'a VariableValue>,
+    edit: &'a VariableEdit,
+) -> Result<Decided<'a>, (&'static str, String)> {
+    let is_secret = edit.secret.unwrap_or_else(|| known.is_some_and(VariableValue::is_secret));
+    let value = match (&edit.value, known) {
+        (Some(value), _) => value.expose(),
+        (None, None) => return Err((".value", "is required for a new variable".to_owned())),
+        (None, Some(known @ VariableValue::Sealed(_))) if is_secret => {
+            return Ok(Decided::Keep(known));
+        }
+        (None, Some(VariableValue::Sealed(_))) => {
+            let fault = "cannot become `false` without a new value: Canyon shows no secret";
+            return Err((".secret", fault.to_owned()));
+        }
+        (None, Some(VariableValue::Plain(value))) => value,
+    };
+    match secret_fault(value) {
+        Some(fault) if is_secret => Err((".value", fault)),
+        _ if is_secret => Ok(Decided::Seal(value)),
+        _ => Ok(Decided::Plain(value)),
+    }
+}
+
+fn open(
+    keys: &MasterKey,
+    org: OrgUuid,
+    from: &VariableScope,
+    key: &VariableKey,
+    sealed: &str,
+) -> Result<Json, AppError> {
+    let context = VariableSet::sealing_context(org, from, key);
+    let text = keys.open(&context, sealed).map_err(|error| broken(from, key, &error))?;
+    let text = String::from_utf8(text).map_err(|error| broken(from, key, &error.utf8_error()))?;
+    Json::parse(&text).map_err(|error| broken(from, key, &error))
+}
+
+fn broken(scope: &VariableScope, key: &VariableKey, error: &(dyn Error + 'static)) -> AppError {
+    tracing::error!(%scope, %key, error = %Causes(error), "a stored variable cannot be used");
+    AppError::internal()
+}
+
+/// The name of a set in audit records.
+fn subject(scope: &VariableScope) -> String {
+    match scope {
+        VariableScope::Organization => "variables".to_owned(),
+        VariableScope::Project(id) => format!("projects/{id}/variables"),
+        VariableScope::EnvType(id) => format!("env-types/{id}/variables"),
+        VariableScope::Environment(project, env) => {
+            format!("projects/{project}/envs/{env}/variables")
+        }
+    }
+}

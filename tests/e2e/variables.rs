@@ -1,0 +1,131 @@
+//! Variables that are kept: from the command line to the module, and where no secret may be found.
+
+use crate::harness::deployments::{assert_succeeded, request};
+use crate::harness::module::inline;
+use crate::harness::site::{ENV, Site};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+const LIMIT: Duration = Duration::from_mins(1);
+const PASSWORD: &str = "pa55-w0rd/of#shop";
+const KEY: &str = "-----BEGIN KEY-----\nMIIBkept1234\n-----END KEY-----\n";
+
+/// Repeats its variables in every form, also in an output, and waits until `go` exists.
+fn telling(go: &Path) -> String {
+    format!(
+        r#"
+variable "password" {{}}
+variable "region" {{}}
+variable "zones" {{ type = list(string) }}
+resource "terraform_data" "tells" {{
+  provisioner "local-exec" {{
+    command = "echo '${{var.password}} ${{urlencode(var.password)}} ${{base64encode(var.password)}}'; echo \"$TLS_KEY\"; while ! [ -e '{}' ]; do sleep 0.05; done"
+  }}
+}}
+output "url" {{ value = "postgres://shop:${{var.password}}@db" }}
+output "region" {{ value = "${{var.region}} ${{join(",", var.zones)}}" }}
+"#,
+        go.display()
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_gets_what_is_kept_for_it_and_a_secret_is_found_nowhere_else() {
+    let site = Site::new().await;
+    let server = &site.server;
+    for arguments in [
+        &["region=us-east-1", "zones=[\"a\", \"b\"]"][..],
+        &["--project", "shop", "region=eu-central-1"],
+    ] {
+        server.canyon(&[&["set", "variable"], arguments].concat()).done();
+    }
+    let secret = ["set", "variable", "--project", "shop", "--env", ENV, "--secret"];
+    server.canyon_with(&[&secret[..], &["password"]].concat(), PASSWORD, &[]).done();
+    fs::write(server.path("key.pem"), KEY).unwrap();
+    let file = ["--kind", "environment", "--from-file", "key.pem", "TLS_KEY"];
+    server.canyon(&[&secret[..], &file].concat()).done();
+    fs::remove_file(server.path("key.pem")).unwrap();
+    let explained = server.canyon(&["explain", "variables", "shop", ENV]);
+    insta::assert_snapshot!(explained.done(), @r#"
+    KIND         NAME      VALUE         FROM                  OVERRIDES
+    terraform    password  ******        environment:shop/dev  -
+    terraform    region    eu-central-1  project:shop          organization
+    terraform    zones     ["a","b"]     organization          -
+    environment  TLS_KEY   ******        environment:shop/dev  -
+    "#);
+
+    let go = server.path("go");
+    let id = site.accept(&request(ENV, Some(inline(telling(&go))))).await;
+    site.until(&id, "apply", |deployment| {
+        deployment.attempts.first().is_some_and(|attempt| attempt.phase == "apply")
+    })
+    .await;
+    // While the job runs: the arguments of no process have it.
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let arguments = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        assert!(!contains_secret(&arguments), "{:?}", String::from_utf8_lossy(&arguments));
+    }
+    fs::write(&go, "").unwrap();
+    assert_succeeded(&site.end(&id).await);
+    let log = site.log(&id).await;
+    assert!(log.contains("the output `url` contains a secret variable"), "{log}");
+    let outputs = site.client.outputs(&id).await.unwrap();
+    assert_eq!(outputs["region"].value, Some("eu-central-1 a,b".into()));
+    assert_eq!((&outputs["url"].value, outputs["url"].sensitive), (&None, true));
+
+    // The table, the object store, the log of Canyon and what is left of the job.
+    let jobs = server.data().join("jobs");
+    until_empty(&jobs);
+    let mut read = 0;
+    search(&server.data(), &mut read);
+    assert!(read > 3, "{read} files were searched");
+    for text in [log, server.log()] {
+        assert!(!contains_secret(text.as_bytes()), "{text}");
+    }
+}
+
+fn contains_secret(bytes: &[u8]) -> bool {
+    let parts = ["pa55-w0rd", "cGE1NS13MHJk", "MIIBkept1234"];
+    parts.iter().any(|part| bytes.windows(part.len()).any(|window| window == part.as_bytes()))
+}
+
+fn until_empty(jobs: &Path) {
+    let begun = Instant::now();
+    while fs::read_dir(jobs).is_ok_and(|mut entries| entries.next().is_some()) {
+        assert!(begun.elapsed() < LIMIT, "the folder of the job stays");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn search(folder: &Path, read: &mut u32) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        if kind.is_dir() {
+            search(&path, read);
+        } else if kind.is_file() {
+            *read += 1;
+            assert!(!contains_secret(&fs::read(&path).unwrap()), "{}", path.display());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_variables_are_refused_with_what_to_do() {
+    let site = Site::new().await;
+    let mut said = String::new();
+    for arguments in [
+        &["set", "variable", "--env", "dev", "a=1"][..],
+        &["set", "variable", "--project", "shop", "--environment-type", "development", "a=1"],
+        &["set", "variable", "--project", "shpo", "a=1"],
+        &["set", "variable", "--secret", "pin=1234"],
+        &["set", "variable", "--kind", "environment", "TF_VAR_a=1", "CANYON_X=1"],
+        &["set", "variable", "a=1", "b"],
+        &["unset", "variable", "none"],
+        &["explain", "variables", "shop", "prod"],
+    ] {
+        let result = site.server.canyon(arguments);
+        said.push_str(&format!("$ canyon {}\n{}\n", arguments.join(" "), result.snapshot()));
+    }
+    insta::assert_snapshot!("wrong_variables", said);
+}
