@@ -22,6 +22,7 @@ mod deploy_local;
 mod doctor;
 mod drift;
 mod duplicates;
+mod guides;
 mod harness;
 mod hostile_network;
 mod http_edges;

@@ -1,5 +1,5 @@
 //! The documents about runners: Canyon accepts their definitions as they are, their commands exist, and their
-//! links have targets.
+//! links have targets. The commands and links of the pages for new users, too.
 
 use crate::harness::server::Server;
 use std::collections::BTreeSet;
@@ -16,6 +16,20 @@ fn pages() -> Vec<(PathBuf, String)> {
     pages.sort();
     assert!(pages.len() >= 5, "a page for each type that Canyon launches itself: {pages:?}");
     pages.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The pages for new users. `guides.rs` also runs the commands of the tutorial.
+fn guides() -> Vec<(PathBuf, String)> {
+    let names = ["concepts.md", "tutorial.md", "troubleshooting.md", "coming-from.md"];
+    let paths = names.map(|name| workspace().join("docs").join(name));
+    paths.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The commands in the text of a page, without those that it shortens or puts together.
+fn commands_in_text(page: &str) -> impl Iterator<Item = &str> {
+    let spans = page.split('`').skip(1).step_by(2);
+    let spans = spans.filter_map(|span| span.strip_prefix("canyon "));
+    spans.filter(|command| !command.contains(['…', '$', '\n']))
 }
 
 /// The code blocks of a language.
@@ -44,29 +58,39 @@ async fn the_definitions_on_the_pages_are_accepted_and_their_trust_can_be_printe
     assert!(made >= 6, "only {made} definitions");
 }
 
+/// The commands whose next word is a kind of object, which determines the flags.
+const OF_A_KIND: [&str; 13] = [
+    "create", "get", "list", "update", "delete", "doctor", "adopt", "reject", "forget", "disable",
+    "enable", "limit", "token",
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_on_the_pages_exist() {
     let server = Server::start().await;
     let mut commands = BTreeSet::new();
-    for (_, page) in pages() {
+    let words = |line: &str| {
+        let bare = line.split('#').next().unwrap_or_default();
+        let words = bare.split_whitespace();
+        let plain = |word: &&str| !word.contains('=') || word.starts_with("--");
+        // A flag is tried without its value: the test checks its name.
+        words
+            .filter(plain)
+            .map(|word| word.split('=').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let is_run = |path: &Path| path.ends_with("tutorial.md");
+    for (_, page) in pages().into_iter().chain(guides()).filter(|(path, _)| !is_run(path)) {
         for block in blocks(&page, "sh") {
-            let lines = block.lines().filter_map(|line| line.strip_prefix("canyon "));
-            let words = |line: &str| {
-                let bare = line.split('#').next().unwrap_or_default();
-                let words = bare.split_whitespace();
-                let plain = |word: &&str| !word.contains('=') || word.starts_with("--");
-                // A flag is tried without its value: the test checks its name.
-                words
-                    .filter(plain)
-                    .map(|word| word.split('=').next().unwrap().to_owned())
-                    .collect::<Vec<_>>()
-            };
-            commands.extend(lines.map(words));
+            commands
+                .extend(block.lines().filter_map(|line| line.strip_prefix("canyon ")).map(words));
         }
+    }
+    for (_, page) in guides() {
+        commands.extend(commands_in_text(&page).map(words));
     }
     assert!(commands.len() > 10, "{commands:?}");
     for command in &commands {
-        let depth = if ["create", "doctor"].contains(&command[0].as_str()) { 2 } else { 1 };
+        let depth = if OF_A_KIND.contains(&command[0].as_str()) { 2 } else { 1 };
         let mut arguments: Vec<&str> = command.iter().take(depth).map(String::as_str).collect();
         arguments.push("--help");
         let help = server.canyon(&arguments);
@@ -79,7 +103,7 @@ async fn the_commands_on_the_pages_exist() {
 
 #[test]
 fn the_links_of_the_pages_have_targets() {
-    for (path, page) in pages() {
+    for (path, page) in pages().into_iter().chain(guides()) {
         let targets = page.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
         let mut files: Vec<PathBuf> = Vec::new();
         for target in targets {
