@@ -108,7 +108,10 @@ fn the_links_of_the_pages_have_targets() {
         let mut files: Vec<PathBuf> = Vec::new();
         for target in targets {
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-            let file = path.parent().unwrap().join(file);
+            let file = match file {
+                "" => path.clone(),
+                file => path.parent().unwrap().join(file),
+            };
             let text = fs::read_to_string(&file);
             let text = text.unwrap_or_else(|error| panic!("{}: {target}: {error}", path.display()));
             let headings: Vec<_> =

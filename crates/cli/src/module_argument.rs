@@ -9,7 +9,7 @@ use bytes::Bytes;
 use canyon_api::client::Client;
 use canyon_domain::job::MAX_SOURCE_CODE;
 use canyon_domain::module_source::ModuleSource;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A source that Canyon accepts, with the text if it is inline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub(crate) async fn resolve(
     if given == "-" {
         return inline(read_stdin()?);
     }
-    if given.starts_with("git::") || given.starts_with("sha256:") {
-        let source = parse(given)?;
+    if let Some(address) = address(given) {
+        let source = parse(&address)?;
         return Ok(Source { source, source_code: None });
     }
     let (folder, subdirectory) = split(given);
@@ -44,6 +44,32 @@ pub(crate) async fn resolve(
         retry_call(output, "uploading again", upload).await?;
     }
     Ok(Source { source, source_code: None })
+}
+
+/// The folder of the module, if it is one on this machine.
+pub(crate) fn folder(given: &str) -> Option<PathBuf> {
+    if given == "-" || address(given).is_some() {
+        return None;
+    }
+    let (folder, subdirectory) = split(given);
+    Some(Path::new(folder).join(subdirectory.unwrap_or_default()))
+}
+
+/// The address of a module that is not a folder. Terraform's short forms for git are written out
+/// (<https://developer.hashicorp.com/terraform/language/modules/sources#github>): `git@host:path`, `github.com/org/repo`.
+/// A folder of such a name begins with `./`, as for Terraform.
+fn address(given: &str) -> Option<String> {
+    if given.starts_with("sha256:") {
+        return Some(given.to_owned());
+    }
+    let short = given.strip_prefix("git::").unwrap_or(given);
+    if let Some((host, path)) = short.strip_prefix("git@").and_then(|rest| rest.split_once(':')) {
+        return Some(format!("git::ssh://git@{host}/{}", path.trim_start_matches('/')));
+    }
+    if short.starts_with("github.com/") {
+        return Some(format!("git::https://{short}"));
+    }
+    given.starts_with("git::").then(|| given.to_owned())
 }
 
 fn inline(text: String) -> Result<Source, CliError> {
@@ -103,4 +129,36 @@ fn check(given: &str, folder: &str, subdirectory: Option<&str>) -> Result<(), Cl
 fn with_cause(what: &str, error: &dyn std::error::Error) -> String {
     let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
     format!("{what}: {error}{cause}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_forms_of_git_are_written_out() {
+        for (given, expected) in [
+            (
+                "git@example.com:team/lib.git//vpc?ref=v1",
+                "git::ssh://git@example.com/team/lib.git//vpc?ref=v1",
+            ),
+            ("git::git@example.com:lib.git", "git::ssh://git@example.com/lib.git"),
+            ("github.com/team/lib?ref=v1", "git::https://github.com/team/lib?ref=v1"),
+            ("git::https://example.com/lib.git", "git::https://example.com/lib.git"),
+        ] {
+            assert_eq!(address(given).as_deref(), Some(expected));
+            parse(expected).unwrap();
+        }
+        for given in [
+            "./github.com/lib",
+            "../lib",
+            "lib//sub",
+            "git@example.com",
+            "https://example.com/lib.zip",
+        ] {
+            assert_eq!(address(given), None, "{given}");
+        }
+        assert_eq!(folder("../lib//sub"), Some(PathBuf::from("../lib/sub")));
+        assert_eq!(folder("-"), None);
+    }
 }

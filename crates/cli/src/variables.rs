@@ -1,19 +1,23 @@
-//! The module's variables: `--var-file` in order, then `--var`.
+//! The module's variables: `--var-file` in order, then `--var`, read as Terraform reads them.
 
 use crate::assignment::structured;
 use crate::body::read_file;
+use crate::declared_types::{self, Reading};
 use crate::error::CliError;
-use crate::yaml;
+use crate::{hcl, yaml};
 use canyon_domain::job::Inputs;
 use canyon_domain::json::{InvalidJson, Json};
 use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// All values by name; a later value overrides an earlier one.
-///
-/// A `--var` is text, which OpenTofu converts to the declared type of the variable. A value that begins
-/// with `[`, `{` or a quote is a list, an object or a quoted text.
-pub(crate) fn values(files: &[PathBuf], given: &[String]) -> Result<Inputs, CliError> {
+/// All values by name for the module in `folder`, if it is on this machine; a later value overrides an earlier one.
+pub(crate) fn values(
+    files: &[PathBuf],
+    given: &[String],
+    folder: Option<&Path>,
+) -> Result<Inputs, CliError> {
+    let declared = folder.map(declared_types::of).unwrap_or_default();
     let mut values = Inputs::new();
     for file in files {
         values.extend(read(file)?);
@@ -22,11 +26,33 @@ pub(crate) fn values(files: &[PathBuf], given: &[String]) -> Result<Inputs, CliE
         let (name, text) = assignment
             .split_once('=')
             .ok_or_else(|| CliError::usage("--var: write it as name=value"))?;
-        let value = structured(text)
+        let value = value(name, text, &declared)
             .map_err(|reason| CliError::usage(format!("--var `{name}`: {reason}")))?;
         values.insert(name.to_owned(), value);
     }
     Ok(values)
+}
+
+/// A text for a variable of a simple type stays as it is; OpenTofu converts it. If the type is not known, the form
+/// decides.
+fn value(name: &str, text: &str, declared: &BTreeMap<String, Reading>) -> Result<Json, String> {
+    match declared.get(name) {
+        Some(Reading::Literal) => Ok(text.into()),
+        // A text that YAML alone reads, such as `[a, b]`, has always been accepted.
+        Some(Reading::Hcl) => hcl::value(text).or_else(|fault| match by_form(text) {
+            Ok(value @ (Json::Array(_) | Json::Object(_))) => Ok(value),
+            Ok(_) | Err(_) => Err(fault.to_string()),
+        }),
+        None => by_form(text),
+    }
+}
+
+/// A text that begins with `[`, `{` or a quote is a list, an object or a quoted text, in HCL or YAML; any other is text.
+pub(crate) fn by_form(text: &str) -> Result<Json, String> {
+    if !text.starts_with(['[', '{', '"', '\'']) {
+        return Ok(text.into());
+    }
+    hcl::value(text).or_else(|_| structured(text))
 }
 
 fn read(file: &Path) -> Result<Inputs, CliError> {
@@ -35,11 +61,15 @@ fn read(file: &Path) -> Result<Inputs, CliError> {
         Some("json") => json(&read_file(file)?)
             .map_err(|reason| CliError::usage(format!("--var-file `{shown}`{reason}")))?,
         Some("yaml" | "yml") => yaml::parse(&read_file(file)?, &shown.to_string())?,
+        Some("tfvars") => {
+            let values = hcl::values(&read_file(file)?);
+            return values
+                .map_err(|reason| CliError::usage(format!("--var-file `{shown}`: {reason}")));
+        }
         _ => {
-            return Err(CliError::usage_with_hint(
-                format!("--var-file `{shown}`: only .json and .yaml files can be read"),
-                "write the values as JSON, into a file that ends in .tfvars.json",
-            ));
+            return Err(CliError::usage(format!(
+                "--var-file `{shown}`: its name ends in .tfvars, .tfvars.json, .json, .yaml or .yml"
+            )));
         }
     };
     match value {
@@ -73,9 +103,35 @@ mod tests {
         std::fs::write(&json, r#"{"a": 1, "b": 1, "c": 1}"#).unwrap();
         std::fs::write(&yaml, "b: 2\nc: 2\n").unwrap();
         let given = ["c=3".to_owned(), "d=[1, x]".to_owned(), "e=a=b".to_owned()];
-        let values = values(&[json, yaml], &given).unwrap();
+        let values = values(&[json, yaml], &given, None).unwrap();
         let expected = json!({"a": 1, "b": 2, "c": "3", "d": [1, "x"], "e": "a=b"});
         assert_eq!(Json::Object(values), expected.into());
+    }
+
+    #[test]
+    fn a_variable_is_read_by_the_type_that_the_module_declares() {
+        let folder = tempfile::tempdir().unwrap();
+        let module = "variable \"text\" { type = string }\nvariable \"free\" {}\nvariable \"map\" { type = map(string) }\n\
+                      variable \"any\" { type = any }\n";
+        std::fs::write(folder.path().join("main.tf"), module).unwrap();
+        let file = folder.path().join("a.tfvars");
+        std::fs::write(&file, "text = \"of the file\"\nmap = { x = \"1\" }\nany = 5\n").unwrap();
+        let of = |given: &[&str]| {
+            let given: Vec<_> = given.iter().map(|&text| text.to_owned()).collect();
+            values(std::slice::from_ref(&file), &given, Some(folder.path()))
+        };
+        let found =
+            of(&["text=\"[a]\"", "free={a=1}", "map={a=\"1\"}", "any=[1, 2]", "other={a=\"1\"}"]);
+        let expected = json!({
+            "text": "\"[a]\"", "free": "{a=1}", "map": { "a": "1" }, "any": [1, 2], "other": { "a": "1" },
+        });
+        assert_eq!(Json::Object(found.unwrap()), expected.into());
+        assert_eq!(
+            Json::Object(of(&["map={a: b}"]).unwrap()).to_string(),
+            r#"{"any":5,"map":{"a":"b"},"text":"of the file"}"#
+        );
+        let refused = of(&["map=s3cret"]).unwrap_err().to_string();
+        assert!(refused.contains("--var `map`") && !refused.contains("s3cret"), "{refused}");
     }
 
     #[test]
@@ -87,7 +143,7 @@ mod tests {
         std::fs::write(&json, format!("{{\"a\": {numbers}}}")).unwrap();
         std::fs::write(&yaml, format!("b: {numbers}\nc: [+7, .5, -1., 007.5, 0x10]\n")).unwrap();
         let given = [format!("d={numbers}"), "e=18446744073709551617".to_owned()];
-        let values = values(&[json, yaml], &given).unwrap();
+        let values = values(&[json, yaml], &given, None).unwrap();
         let written = numbers.replace(", ", ",");
         for name in ["a", "b", "d"] {
             assert_eq!(values[name].to_string(), written, "{name}");
@@ -99,9 +155,10 @@ mod tests {
     #[test]
     fn a_faulty_variable_is_refused_without_its_value() {
         for given in ["s3cret", "a=[s3cret", "a={s3cret: &x 1}"] {
-            let error = values(&[], &[given.to_owned()]).unwrap_err().to_string();
+            let error = values(&[], &[given.to_owned()], None).unwrap_err().to_string();
             assert!(!error.contains("s3cret"), "{error}");
         }
-        assert!(values(&["terraform.tfvars".into()], &[]).is_err());
+        assert!(values(&["none.tfvars".into()], &[], None).is_err());
+        assert!(values(&["values.ini".into()], &[], None).is_err());
     }
 }

@@ -35,10 +35,10 @@ pub(crate) struct Arguments {
     /// the text of main.tf on stdin
     #[arg(long, required_unless_present = "destroy", allow_hyphen_values = true)]
     module: Option<String>,
-    /// Set a variable of the module: `name=value`; `[..]` and `{..}` are lists and objects
+    /// Set a variable of the module: `name=value`, where lists and maps are written in HCL
     #[arg(long, value_name = "NAME=VALUE", requires = "module")]
     var: Vec<String>,
-    /// Read variables from a .tfvars.json or .yaml file
+    /// Read variables from a .tfvars, .tfvars.json or .yaml file
     #[arg(long, value_name = "FILE", requires = "module")]
     var_file: Vec<PathBuf>,
     /// Stop after the plan
@@ -118,7 +118,8 @@ pub(crate) async fn run(
     } else {
         None
     };
-    let inputs = variables::values(&arguments.var_file, &arguments.var)?;
+    let folder = arguments.module.as_deref().and_then(module_argument::folder);
+    let inputs = variables::values(&arguments.var_file, &arguments.var, folder.as_deref())?;
     let module = match &arguments.module {
         None => None,
         Some(given) => {

@@ -1,10 +1,10 @@
 //! `canyon set variable`, `canyon unset variable`, `canyon list variables` and `canyon explain variables`.
 
-use crate::assignment::structured;
 use crate::body::read_file;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
+use crate::variables::by_form;
 use canyon_api::client::Client;
 use canyon_api::variable_set::{VariableBody, VariableSet, VariableSetUpdateBody};
 use canyon_domain::json::Json;
@@ -220,7 +220,7 @@ fn value_of<'a>(
     };
     // The file is the value; on the command line a list or an object is written as for `deploy --var`.
     let value = match given.kind {
-        Kind::Terraform if assignment.contains('=') => structured(&text)
+        Kind::Terraform if assignment.contains('=') => by_form(&text)
             .map_err(|reason| CliError::usage(format!("variable `{name}`: {reason}")))?,
         Kind::Terraform | Kind::Environment => text.into(),
     };
