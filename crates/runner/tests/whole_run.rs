@@ -267,6 +267,16 @@ fn of_many_runners_of_one_attempt_one_runs_it_and_the_others_change_nothing() {
     assert_eq!(with_module, 1);
 }
 
+/// The variables of Canyon's that a module gets.
+const FOR_MODULES: [&str; 6] = [
+    "CANYON_ENDPOINT",
+    "CANYON_GROUP_PATH",
+    "CANYON_ORG",
+    "CANYON_PROJECT",
+    "CANYON_ENVIRONMENT",
+    "CANYON_DEPLOYMENT",
+];
+
 #[test]
 fn secrets_are_masked_and_the_modules_environment_has_none_of_canyons() {
     let home = Home::new();
@@ -287,8 +297,7 @@ fn secrets_are_masked_and_the_modules_environment_has_none_of_canyons() {
     }
     for (at, _) in all.match_indices("CANYON_") {
         let name = all[at..].lines().next().unwrap_or_default();
-        let is_meant =
-            ["CANYON_ENDPOINT", "CANYON_GROUP_PATH"].iter().any(|meant| name.starts_with(meant));
+        let is_meant = FOR_MODULES.iter().any(|meant| name.starts_with(&format!("{meant}=")));
         assert!(is_meant, "{name}");
     }
 }
