@@ -230,7 +230,7 @@ async fn a_job_that_cannot_run_here_is_refused_before_anything_is_written() {
     assert!(of_kind.stderr.contains("`kubernetes-gke`"), "{}", of_kind.stderr);
     let deployer = token["secret"].as_str().unwrap();
     let not_admin = deploy(ENV, &[("PATH", &path), ("CANYON_TOKEN", deployer)]);
-    assert_eq!(not_admin.code, 4, "{not_admin:?}");
+    assert_eq!(not_admin.code, 8, "{not_admin:?}");
     assert!(not_admin.stderr.contains("needs the role `admin`"), "{}", not_admin.stderr);
     let without_tofu = deploy(ENV, &[("PATH", "/nonexistent")]);
     assert_eq!(without_tofu.code, 2, "{without_tofu:?}");

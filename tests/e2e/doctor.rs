@@ -55,7 +55,7 @@ async fn a_runner_that_cannot_work_fails_at_a_step_and_the_rest_is_skipped() {
     assert!(lines[failed + 1..].iter().all(|line| line.starts_with("skipped")), "{said:?}");
     assert!(lines.last().unwrap().contains("dry_run"), "{said:?}");
     let missing = site.server.canyon(&["doctor", "runner", "nowhare"]);
-    assert_eq!(missing.code, 4, "{missing:?}");
+    assert_eq!(missing.code, 7, "{missing:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

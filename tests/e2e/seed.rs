@@ -67,7 +67,7 @@ async fn a_gke_runner_is_created_from_its_file_read_changed_and_deleted() {
     server.canyon(&["delete", "runner-rule", rule]).done();
     server.canyon(&["delete", "runner", "my-gke-runner"]).done();
     let gone = server.canyon(&["get", "runner", "my-gke-runner"]);
-    assert_eq!(gone.code, 4, "{gone:?}");
+    assert_eq!(gone.code, 7, "{gone:?}");
 }
 
 /// A snapshot without the progress lines, whose number varies.
@@ -116,7 +116,7 @@ async fn deploy_ends_with_the_documented_exit_codes() {
 
     let refused =
         site.server.canyon_with(&["deploy", PROJECT, "no-such-env", "--module", "-"], THIRTY, &[]);
-    assert_eq!(refused.code, 4, "{refused:?}");
+    assert_eq!(refused.code, 9, "{refused:?}");
     assert_snapshot!("refused", refused.snapshot());
 
     let token = [("CANYON_TOKEN", "wrong")];
@@ -142,5 +142,5 @@ async fn a_deployment_can_be_left_followed_and_read_by_the_command_line() {
     let listed = site.server.canyon(&["list", "deployments", "--out", "json"]);
     assert!(listed.done().contains(&id));
     let over = site.server.canyon(&["cancel", &id]);
-    assert_eq!(over.code, 4, "{over:?}");
+    assert_eq!(over.code, 9, "{over:?}");
 }

@@ -1,8 +1,8 @@
 //! The commands and flags of `canyon`.
 
 use crate::commands::{
-    agents, cancel, completion, create, delete, deploy, doctor, get, limit, list, login, logs,
-    outputs, refresh_runner, switch, token, update, variables,
+    agents, cancel, completion, create, delete, deploy, destroy, doctor, get, limit, list, login,
+    logs, outputs, refresh_runner, rollback, switch, token, update, variables, wait,
 };
 use crate::exit;
 use crate::output::Format;
@@ -51,6 +51,12 @@ pub(crate) enum Command {
     Explain(variables::ExplainArguments),
     /// Deploy a module to an environment
     Deploy(deploy::Arguments),
+    /// Repeat an earlier deployment of an environment
+    Rollback(rollback::Arguments),
+    /// Destroy everything in an environment's state
+    Destroy(destroy::Arguments),
+    /// Wait for the end of a deployment
+    Wait(wait::Arguments),
     /// Show the logs of a deployment
     Logs(logs::Arguments),
     /// Show the outputs of a deployment

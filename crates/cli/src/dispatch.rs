@@ -4,8 +4,8 @@ use crate::arguments::{Cli, Command};
 #[cfg(feature = "local")]
 use crate::commands::local;
 use crate::commands::{
-    agents, cancel, completion, create, delete, deploy, doctor, get, limit, list, login, logs,
-    outputs, refresh_runner, switch, token, update, variables,
+    agents, cancel, completion, create, delete, deploy, destroy, doctor, get, limit, list, login,
+    logs, outputs, refresh_runner, rollback, switch, token, update, variables, wait,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -54,6 +54,9 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::Unset(arguments) => variables::unset(arguments, &client, output).await,
         Command::Explain(arguments) => variables::explain(arguments, &client, output).await,
         Command::Deploy(arguments) => deploy::run(arguments, &client, output).await,
+        Command::Rollback(arguments) => rollback::run(arguments, &client, output).await,
+        Command::Destroy(arguments) => destroy::run(arguments, &client, output).await,
+        Command::Wait(arguments) => wait::run(arguments, &client, output).await,
         Command::Logs(arguments) => logs::run(arguments, &client, output).await,
         Command::Outputs(arguments) => outputs::run(arguments, &client, output).await,
         Command::Cancel(arguments) => cancel::run(arguments, &client, output).await,

@@ -52,6 +52,32 @@ pub(crate) enum CliError {
         /// The existing name that is most like it.
         nearest: String,
     },
+    /// Something that the command searched for does not exist.
+    #[error("{message}")]
+    Absent {
+        /// What does not exist.
+        message: String,
+        /// What the user can do.
+        hint: String,
+    },
+    /// The command found a state that prevents it.
+    #[error("{message}")]
+    Obstacle {
+        /// What prevents it.
+        message: String,
+        /// The things in question, a line for each.
+        details: Vec<String>,
+        /// What the user can do.
+        hint: Option<String>,
+    },
+    /// A short id names more than one deployment.
+    #[error("{} deployments have an id that begins or ends with `{given}`", matches.len())]
+    Ambiguous {
+        /// The short id.
+        given: String,
+        /// The deployments, a line for each.
+        matches: Vec<String>,
+    },
     /// The deployment did not succeed.
     #[error("deployment {id} {status}{}", class_and_message(.failure.as_ref()))]
     Deployment {
@@ -135,14 +161,17 @@ impl CliError {
             | Self::MissingSetting { .. }
             | Self::File { .. }
             | Self::Yaml(_)
-            | Self::Assignment(_) => Exit::Usage,
+            | Self::Assignment(_)
+            | Self::Ambiguous { .. } => Exit::Usage,
             Self::NotFound { refusal: source, .. }
             | Self::Client(source)
             | Self::ConnectionLost { source, .. } => of_client(source),
-            Self::Deployment { .. }
-            | Self::TooManyDeletions { .. }
-            | Self::NotConfirmed
-            | Self::TimedOut { .. } => Exit::DeploymentFailed,
+            Self::Deployment { .. } | Self::TooManyDeletions { .. } | Self::NotConfirmed => {
+                Exit::DeploymentFailed
+            }
+            Self::TimedOut { .. } => Exit::TimedOut,
+            Self::Absent { .. } => Exit::NotFound,
+            Self::Obstacle { .. } => Exit::Conflict,
             Self::Detached { .. } | Self::Interrupted => Exit::Interrupted,
             #[cfg(feature = "local")]
             Self::Local(_) => Exit::Server,
@@ -150,8 +179,13 @@ impl CliError {
         }
     }
 
-    /// The details of a refusal, as lines: the invalid fields, and the environments that prevent the change.
+    /// The details, as lines: of a refusal the invalid fields and the environments that prevent the change; or the
+    /// deployments to choose from.
     pub(crate) fn details(&self) -> Vec<String> {
+        if let Self::Obstacle { details: lines, .. } | Self::Ambiguous { matches: lines, .. } = self
+        {
+            return shortened(lines.clone());
+        }
         let (Self::Client(ClientError::Refused { body, .. })
         | Self::NotFound { refusal: ClientError::Refused { body, .. }, .. }) = self
         else {
@@ -163,16 +197,21 @@ impl CliError {
         };
         let environments: Vec<String> =
             list("environments").iter().filter_map(environment_line).collect();
-        let more = environments.len().saturating_sub(MAX_ENVIRONMENTS);
         let mut lines: Vec<String> = list("fields").iter().filter_map(field_line).collect();
-        lines.extend(environments.into_iter().take(MAX_ENVIRONMENTS));
-        lines.extend((more > 0).then(|| format!("and {more} more")));
+        lines.extend(shortened(environments));
         lines
     }
 }
 
-/// More environments than this do not help the user.
-const MAX_ENVIRONMENTS: usize = 20;
+/// More environments or deployments than this do not help the user.
+const MAX_LINES: usize = 20;
+
+fn shortened(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines
+}
 
 fn field_line(field: &Value) -> Option<String> {
     let text = |name: &str| field.get(name).and_then(Value::as_str);
@@ -193,6 +232,9 @@ impl From<AssignmentError> for CliError {
 
 fn of_client(error: &ClientError) -> Exit {
     match error.status() {
+        Some(403) => Exit::Forbidden,
+        Some(404) => Exit::NotFound,
+        Some(409) => Exit::Conflict,
         Some(400..=499) => Exit::Refused,
         Some(_) => Exit::Server,
         None => Exit::Unreachable,

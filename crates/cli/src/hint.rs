@@ -7,7 +7,11 @@ use canyon_api::client::ClientError;
 pub(crate) fn hint(error: &CliError) -> Option<String> {
     match error {
         CliError::Usage { hint, .. } => hint.clone(),
-        CliError::TooManyDeletions { hint, .. } => Some(hint.clone()),
+        CliError::TooManyDeletions { hint, .. } | CliError::Absent { hint, .. } => {
+            Some(hint.clone())
+        }
+        CliError::Obstacle { hint, .. } => hint.clone(),
+        CliError::Ambiguous { .. } => Some("give more characters of the id".to_owned()),
         CliError::MissingSetting { what } => Some(format!(
             "after `canyon local`, run `. ~/.local/share/canyon/env`; otherwise run `canyon login`, or \
              set {} ({what})",
@@ -18,9 +22,9 @@ pub(crate) fn hint(error: &CliError) -> Option<String> {
         }
         CliError::NotFound { nearest, .. } => Some(format!("did you mean `{nearest}`?")),
         CliError::Deployment { id, .. } => Some(format!("read its log with `canyon logs {id}`")),
-        CliError::TimedOut { id, .. } | CliError::Detached { id } => Some(format!(
-            "follow it with `canyon logs {id} -f`, or stop it with `canyon cancel {id}`"
-        )),
+        CliError::TimedOut { id, .. } | CliError::Detached { id } => {
+            Some(format!("follow it with `canyon wait {id}`, or stop it with `canyon cancel {id}`"))
+        }
         CliError::Yaml(_)
         | CliError::Assignment(_)
         | CliError::File { .. }

@@ -44,6 +44,29 @@ pub(crate) async fn print(
     if succeeded { Ok(()) } else { Err(refusal.unwrap_or_else(|| failure(deployment))) }
 }
 
+/// Prints a deployment that has not ended, or whose outputs are not read: in the same form as [`print`].
+pub(crate) fn value(deployment: &Deployment, output: Output) -> Result<(), CliError> {
+    let summary = Summary { deployment, outputs: &BTreeMap::new(), orphans: &[] };
+    output.exact(&exact(&summary)?)
+}
+
+/// The deployment, if it has `ended`. If `--timeout` ended the wait, programs get the deployment as it is now, in the
+/// same form as an ended one.
+pub(crate) async fn or_unended(
+    client: &Client,
+    ended: Result<Deployment, CliError>,
+    output: Output,
+) -> Result<Deployment, CliError> {
+    if let Err(CliError::TimedOut { id, .. }) = &ended
+        && output.format != Format::Table
+        // The command fails with the timeout in any case.
+        && let Ok(deployment) = client.deployment(id).await
+    {
+        value(&deployment, output)?;
+    }
+    ended
+}
+
 #[derive(Serialize)]
 struct Summary<'s> {
     deployment: &'s Deployment,

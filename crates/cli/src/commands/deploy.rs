@@ -1,9 +1,10 @@
 //! `canyon deploy`.
 
+mod flags;
 mod limit;
 
+pub(crate) use self::flags::RunFlags;
 use self::limit::{Limit, Next};
-use crate::answer::json;
 use crate::confirm;
 use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
@@ -25,7 +26,6 @@ use uuid::Uuid;
 
 /// What to deploy, and to which environment.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Arguments {
     /// The project
     project: String,
@@ -41,63 +41,26 @@ pub(crate) struct Arguments {
     /// Read variables from a .tfvars, .tfvars.json or .yaml file
     #[arg(long, value_name = "FILE", requires = "module")]
     var_file: Vec<PathBuf>,
-    /// Stop after the plan
-    #[arg(long)]
-    plan_only: bool,
     /// Destroy everything in the environment's state; without --module, with the last deployment's module
     #[arg(long)]
     destroy: bool,
-    /// Delete, replace and destroy without asking for confirmation
-    #[arg(long)]
-    yes: bool,
-    /// End the run before its apply if its plan deletes or replaces more resources than this; those
-    /// that the provider does not find count too
-    #[arg(long, value_name = "N")]
-    max_deletions: Option<u32>,
-    /// Use the state that is in the runner's storage, although the last run did not write it; for
-    /// administrators
-    #[arg(long)]
-    accept_state: bool,
-    /// Which deployments it precedes when more are waiting than agents can launch
-    #[arg(long, value_enum, value_name = "WHICH")]
-    priority: Option<GivenPriority>,
-    /// Run it on this machine, whatever agents its runner has: `canyon` is the agent for this deployment alone
-    #[cfg(feature = "local")]
-    #[arg(long, conflicts_with_all = ["no_wait", "timeout", "idempotency_key"])]
-    local: bool,
-    /// Print the deployment's id and do not wait for its end
-    #[arg(long)]
-    no_wait: bool,
-    /// Stop waiting after this many seconds; the deployment continues
-    #[arg(long, value_name = "SECONDS", conflicts_with = "no_wait")]
-    timeout: Option<u64>,
-    /// `age` public key to encrypt all outputs to
-    #[arg(long, value_name = "AGE1...")]
-    outputs_recipient: Option<String>,
-    /// `age` public key to encrypt the logs to
-    #[arg(long, value_name = "AGE1...")]
-    logs_recipient: Option<String>,
-    /// The same key returns the same deployment for 24 hours; without it, the command uses a random one
-    #[arg(long, value_name = "KEY")]
-    idempotency_key: Option<String>,
+    #[command(flatten)]
+    flags: RunFlags,
 }
 
-/// See [`Priority`].
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum GivenPriority {
-    Background,
-    Normal,
-    High,
-}
-
-impl From<GivenPriority> for Priority {
-    fn from(given: GivenPriority) -> Self {
-        match given {
-            GivenPriority::Background => Self::Background,
-            GivenPriority::Normal => Self::Normal,
-            GivenPriority::High => Self::High,
-        }
-    }
+/// A deployment as its command requests it.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) project: String,
+    pub(crate) environment: String,
+    pub(crate) mode: RequestedMode,
+    /// See [`crate::module_argument`].
+    pub(crate) module: Option<String>,
+    pub(crate) var: Vec<String>,
+    pub(crate) var_file: Vec<PathBuf>,
+    /// With the mode `rollback`: the deployment to repeat.
+    pub(crate) rollback_to: Option<Uuid>,
+    pub(crate) flags: RunFlags,
 }
 
 /// How a deployment ended, and the refusal if a limit or the user ended it before its apply.
@@ -111,30 +74,43 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    confirm_destroy(&arguments, client, output).await?;
+    let Arguments { project, environment, module, var, var_file, destroy, flags } = arguments;
+    let mode = if destroy { RequestedMode::Destroy } else { RequestedMode::Deploy };
+    let rollback_to = None;
+    let request = Request { project, environment, mode, module, var, var_file, rollback_to, flags };
+    execute(request, client, output).await
+}
+
+/// Runs a deployment, and prints how it ended.
+pub(crate) async fn execute(
+    request: Request,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    confirm_destroy(&request, client, output).await?;
     #[cfg(feature = "local")]
-    let local_run = if arguments.local {
-        Some(LocalRun::prepare(client, &arguments.project, &arguments.environment).await?)
+    let local_run = if request.flags.local {
+        Some(LocalRun::prepare(client, &request.project, &request.environment).await?)
     } else {
         None
     };
-    let folder = arguments.module.as_deref().and_then(module_argument::folder);
-    let inputs = variables::values(&arguments.var_file, &arguments.var, folder.as_deref())?;
-    let module = match &arguments.module {
+    let folder = request.module.as_deref().and_then(module_argument::folder);
+    let inputs = variables::values(&request.var_file, &request.var, folder.as_deref())?;
+    let module = match &request.module {
         None => None,
         Some(given) => {
             let source = module_argument::resolve(given, client, output).await?;
             Some(Module { source: source.source, source_code: source.source_code, inputs })
         }
     };
-    let limit = Limit::from_arguments(&arguments);
-    let body = body(&arguments, module);
-    let key = arguments.idempotency_key.unwrap_or_else(new_key);
-    if arguments.no_wait {
+    let limit = Limit::of(&request);
+    let body = body(&request, module);
+    let key = request.flags.idempotency_key.unwrap_or_else(new_key);
+    if request.flags.no_wait {
         let deployment = create(client, &limit.apply_to(&body), &key, output).await?;
         match output.format {
             Format::Table => output.text(&format!("{}\n", deployment.id))?,
-            Format::Yaml | Format::Json => output.value(&json(&deployment)?)?,
+            Format::Yaml | Format::Json => summary::value(&deployment, output)?,
         }
         return Ok(Exit::Ok);
     }
@@ -142,24 +118,24 @@ pub(crate) async fn run(
     if let Some(local_run) = local_run {
         return run_locally(local_run, &body, limit, client, output).await;
     }
-    let ended = run_by_launcher(&body, limit, key, arguments.timeout, client, output).await?;
+    let ended = run_by_launcher(&body, limit, key, request.flags.timeout, client, output).await?;
     summary::print(client, ended.deployment, ended.refusal, output).await?;
     Ok(Exit::Ok)
 }
 
 /// Asks for confirmation before a run that destroys everything.
 async fn confirm_destroy(
-    arguments: &Arguments,
+    request: &Request,
     client: &Client,
     output: Output,
 ) -> Result<(), CliError> {
-    if !arguments.destroy || arguments.plan_only {
+    if request.mode != RequestedMode::Destroy || request.flags.plan_only {
         return Ok(());
     }
-    let environment = arguments.target();
+    let environment = request.target();
     let action = format!("destroy everything in the state of {}", environment.full_name());
-    confirm::require_yes(arguments.yes, &action)?;
-    if arguments.yes {
+    confirm::require_yes(request.flags.yes, &action)?;
+    if request.flags.yes {
         return Ok(());
     }
     output.notice(&EnvironmentFacts::read(client, &environment).await?.describe());
@@ -181,7 +157,7 @@ async fn run_by_launcher(
         display.line(&format!("deployment {id}"));
         let ended = follow::until_end(client, &id, &display, timeout).await;
         drop(display);
-        let deployment = ended?;
+        let deployment = summary::or_unended(client, ended, output).await?;
         match limit.next(&deployment, client, confirm::ctrl_c(), output).await {
             Next::Rerun(raised) => limit = raised,
             Next::End(refusal) => return Ok(Ended { deployment, refusal }),
@@ -240,28 +216,29 @@ fn new_key() -> String {
     Uuid::new_v4().to_string()
 }
 
-impl Arguments {
+impl Request {
     fn target(&self) -> Resource {
         Resource::environment(self.project.clone(), self.environment.clone())
     }
 }
 
-fn body(arguments: &Arguments, module: Option<Module>) -> DeploymentCreateBody {
+fn body(request: &Request, module: Option<Module>) -> DeploymentCreateBody {
+    let flags = &request.flags;
     DeploymentCreateBody {
-        mode: if arguments.destroy { RequestedMode::Destroy } else { RequestedMode::Deploy },
-        project_id: arguments.project.clone(),
-        env_id: arguments.environment.clone(),
-        plan_only: arguments.plan_only.then_some(true),
+        mode: request.mode,
+        project_id: request.project.clone(),
+        env_id: request.environment.clone(),
+        plan_only: flags.plan_only.then_some(true),
         module,
         manifest: None,
-        rollback_to_deployment_id: None,
-        encrypted_outputs_recipient: arguments.outputs_recipient.clone(),
-        encrypted_logs_recipient: arguments.logs_recipient.clone(),
+        rollback_to_deployment_id: request.rollback_to,
+        encrypted_outputs_recipient: flags.outputs_recipient.clone(),
+        encrypted_logs_recipient: flags.logs_recipient.clone(),
         is_dry_run: false,
-        priority: arguments.priority.map(Priority::from),
+        priority: flags.priority.map(Priority::from),
         agent: None,
         runner_log_level: None,
-        accept_state: arguments.accept_state,
+        accept_state: flags.accept_state,
         max_deletions: None,
     }
 }

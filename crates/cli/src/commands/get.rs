@@ -1,6 +1,7 @@
 //! `canyon get`.
 
 use crate::answer::json;
+use crate::deployment_target;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -57,7 +58,7 @@ enum What {
     /// A deployment
     #[command(visible_alias = "deployments")]
     Deployment {
-        /// Its id
+        /// Its id, or the first or last characters of it
         id: String,
     },
 }
@@ -79,6 +80,7 @@ pub(crate) async fn run(
         What::Agent { id } => Resource::new(Kind::Agent, id),
         What::Organization => Resource::new(Kind::Organization, client.org().to_owned()),
         What::Deployment { id } => {
+            let id = deployment_target::of_id(client, &id).await?;
             output.resource(&json(&client.deployment(&id).await?)?)?;
             return Ok(Exit::Ok);
         }

@@ -1,5 +1,6 @@
 //! `canyon logs`.
 
+use crate::deployment_target::DeploymentTarget;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::identity::{Key, SealedLog};
@@ -13,8 +14,8 @@ use std::time::Duration;
 /// The log to show.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The deployment's id
-    deployment: String,
+    #[command(flatten)]
+    target: DeploymentTarget,
     /// Continue until the deployment ends
     #[arg(short, long)]
     follow: bool,
@@ -38,9 +39,9 @@ pub(crate) async fn run(
     let mut sealed = key.map(SealedLog::new);
     let stream = if arguments.events { Stream::Events } else { Stream::Log };
     let wait = if arguments.follow { POLL_SECONDS } else { 0 };
+    let id = &arguments.target.id(client, output).await?;
     let mut offset = 0;
     loop {
-        let id = &arguments.deployment;
         let read = async || client.log_part(id, stream, offset, wait).await;
         let part = if arguments.follow && offset > 0 {
             // The server still has the log after a restart.

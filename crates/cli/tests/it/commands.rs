@@ -73,7 +73,7 @@ fn each_kind_has_its_path_in_the_api() {
         "get project pay/eu",
         "get environment shop dev",
         "get environment-type development",
-        "get deployment 1",
+        "get deployment 01970000-0000-7000-8000-000000000001",
         "list runners",
         "list runner",
         "list runner-rules --runner r --project shop",
@@ -115,8 +115,8 @@ fn each_kind_has_its_path_in_the_api() {
         "delete service-account ci",
         "delete token 1",
         "refresh-runner shop dev --dry-run",
-        "cancel 1",
-        "outputs 1",
+        "cancel 01970000-0000-7000-8000-000000000001",
+        "outputs 01970000-0000-7000-8000-000000000001",
     ] {
         output_of(&server, &[call]);
     }

@@ -322,7 +322,7 @@ fn a_misspelt_environment_fails_without_a_question() {
         ("GET /projects/shop/envs", json(200, &value!({"items": [{"id": "dev"}]}))),
     ]);
     let printed = terminal("deploy shop devv --destroy", &server).end();
-    assert!(printed.starts_with("exit: 4\n"), "{printed}");
+    assert!(printed.starts_with("exit: 7\n"), "{printed}");
     assert!(printed.ends_with("hint: did you mean `dev`?\n"), "{printed}");
 }
 
@@ -361,7 +361,7 @@ fn unknown_parts_of_a_state_are_reported() {
 fn a_refused_or_pending_deletion_reports_nothing_left_behind() {
     let used = value!({"error": "API-409", "message": "a deployment of it runs"});
     let deleting = value!({"id": "dev", "status": "deleting"});
-    for (answer, exit) in [(json(409, &used), "exit: 4\n"), (json(202, &deleting), "exit: 0\n")] {
+    for (answer, exit) in [(json(409, &used), "exit: 9\n"), (json(202, &deleting), "exit: 0\n")] {
         let server = CannedServer::start([
             ("GET /projects/shop/envs/dev", json(200, &with_state(2))),
             ("DELETE /projects/shop/envs/dev", answer),

@@ -91,7 +91,7 @@ fn a_folder_is_uploaded_once_and_deployed() {
     let requests = found.requests();
     let digest = requests[0].what.strip_prefix("GET /archives/").unwrap().to_owned();
     assert_eq!(requests[1].what, format!("PUT /archives/{digest}"));
-    assert!(printed.starts_with("exit: 4\n"), "{printed}");
+    assert!(printed.starts_with("exit: 7\n"), "{printed}");
 
     let is_there: &'static str = format!("GET /archives/{digest}").leak();
     let outputs = (path!("GET", "/outputs"), json(200, &outputs));

@@ -1,6 +1,6 @@
 //! How much a run may delete or replace, and whether the command asks for more when its plan needs it.
 
-use super::Arguments;
+use super::Request;
 use crate::confirm;
 use crate::deletions::{Deletions, resources};
 use crate::environment_facts::EnvironmentFacts;
@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::resource::Resource;
 use canyon_api::client::Client;
-use canyon_api::deployment::{Deployment, DeploymentCreateBody};
+use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
 
 /// The limit of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +29,16 @@ pub(super) enum Next {
 
 impl Limit {
     /// On a terminal, the command deletes nothing before it has asked the user, unless a flag allows it.
-    pub(super) fn from_arguments(arguments: &Arguments) -> Self {
+    pub(super) fn of(request: &Request) -> Self {
         // Before a destroy run the command asks already; a plan deletes nothing.
-        let is_settled = arguments.yes || arguments.destroy || arguments.plan_only;
-        let fixed = is_settled || arguments.no_wait || arguments.max_deletions.is_some();
+        let (flags, is_destroy) = (&request.flags, request.mode == RequestedMode::Destroy);
+        let is_settled = flags.yes || is_destroy || flags.plan_only;
+        let fixed = is_settled || flags.no_wait || flags.max_deletions.is_some();
         if fixed {
-            return Self { max_deletions: arguments.max_deletions, can_ask: false };
+            return Self { max_deletions: flags.max_deletions, can_ask: false };
         }
         // With the module on stdin the user cannot answer: an error names the flag to use instead.
-        let is_module_on_stdin = arguments.module.as_deref() == Some("-");
+        let is_module_on_stdin = request.module.as_deref() == Some("-");
         let can_ask = confirm::is_possible();
         let is_watched = can_ask || is_module_on_stdin && confirm::is_stderr_terminal();
         Self { max_deletions: is_watched.then_some(0), can_ask }

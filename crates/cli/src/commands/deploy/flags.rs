@@ -1,0 +1,63 @@
+//! The flags of the commands that run a deployment.
+
+use canyon_domain::deployment::Priority;
+
+/// How to run it, and whether to watch it.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct RunFlags {
+    /// Stop after the plan
+    #[arg(long)]
+    pub(super) plan_only: bool,
+    /// Delete, replace and destroy without asking for confirmation
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// End the run before its apply if its plan deletes or replaces more resources than this; those
+    /// that the provider does not find count too
+    #[arg(long, value_name = "N")]
+    pub(super) max_deletions: Option<u32>,
+    /// Use the state that is in the runner's storage, although the last run did not write it; for
+    /// administrators
+    #[arg(long)]
+    pub(super) accept_state: bool,
+    /// Which deployments it precedes when more are waiting than agents can launch
+    #[arg(long, value_enum, value_name = "WHICH")]
+    pub(super) priority: Option<GivenPriority>,
+    /// Run it on this machine, whatever agents its runner has: `canyon` is the agent for this deployment alone
+    #[cfg(feature = "local")]
+    #[arg(long, conflicts_with_all = ["no_wait", "timeout", "idempotency_key"])]
+    pub(super) local: bool,
+    /// Print the deployment's id and do not wait for its end
+    #[arg(long)]
+    pub(super) no_wait: bool,
+    /// Stop waiting after this many seconds; the deployment continues
+    #[arg(long, value_name = "SECONDS", conflicts_with = "no_wait")]
+    pub(super) timeout: Option<u64>,
+    /// `age` public key to encrypt all outputs to
+    #[arg(long, value_name = "AGE1...")]
+    pub(super) outputs_recipient: Option<String>,
+    /// `age` public key to encrypt the logs to
+    #[arg(long, value_name = "AGE1...")]
+    pub(super) logs_recipient: Option<String>,
+    /// The same key returns the same deployment for 24 hours; without it, the command uses a random one
+    #[arg(long, value_name = "KEY")]
+    pub(super) idempotency_key: Option<String>,
+}
+
+/// See [`Priority`].
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum GivenPriority {
+    Background,
+    Normal,
+    High,
+}
+
+impl From<GivenPriority> for Priority {
+    fn from(given: GivenPriority) -> Self {
+        match given {
+            GivenPriority::Background => Self::Background,
+            GivenPriority::Normal => Self::Normal,
+            GivenPriority::High => Self::High,
+        }
+    }
+}
