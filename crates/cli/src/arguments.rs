@@ -2,7 +2,7 @@
 
 use crate::commands::{
     agents, cancel, completion, create, delete, deploy, destroy, doctor, get, limit, list, login,
-    logs, outputs, refresh_runner, rollback, switch, token, update, variables, wait,
+    logs, outputs, refresh_runner, rollback, status, switch, token, update, variables, wait,
 };
 use crate::exit;
 use crate::output::Format;
@@ -23,9 +23,12 @@ pub(crate) struct Cli {
 /// The flags of every command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Global {
-    /// Format of the results
-    #[arg(short, long, global = true, value_enum, default_value = "table", value_name = "FORM")]
-    pub(crate) out: Format,
+    /// Format of the results [default: table; with --jq: json]
+    #[arg(short, long, global = true, value_enum, value_name = "FORM")]
+    pub(crate) out: Option<Format>,
+    /// Filter the result as JSON, in the language of jq; text is printed without quotes
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub(crate) jq: Option<String>,
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
 }
@@ -57,6 +60,8 @@ pub(crate) enum Command {
     Destroy(destroy::Arguments),
     /// Wait for the end of a deployment
     Wait(wait::Arguments),
+    /// Show what runs, what waits and why, and what failed in the last 24 hours
+    Status(status::Arguments),
     /// Show the logs of a deployment
     Logs(logs::Arguments),
     /// Show the outputs of a deployment

@@ -18,6 +18,7 @@ pub(crate) mod logs;
 pub(crate) mod outputs;
 pub(crate) mod refresh_runner;
 pub(crate) mod rollback;
+pub(crate) mod status;
 pub(crate) mod switch;
 pub(crate) mod token;
 pub(crate) mod update;

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use crate::resource::Resource;
-use canyon_api::client::Client;
+use canyon_api::client::{Client, ClientError};
 use canyon_api::deployment::{Deployment, DeploymentQuery};
 use canyon_api::page::PageQuery;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ impl<'c> DeploymentHistory<'c> {
     /// # Errors
     ///
     /// The client's error.
-    pub(crate) async fn next(&mut self) -> Result<Option<Deployment>, CliError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Deployment>, ClientError> {
         // If the caller may read only some deployments, a page may be empty although another one follows.
         while self.read.is_empty() && !self.is_at_end && self.returned < MAX_SEARCHED {
             let page = PageQuery { per_page: Some(self.per_page), page: self.next_page.take() };

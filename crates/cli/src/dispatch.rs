@@ -5,7 +5,7 @@ use crate::arguments::{Cli, Command};
 use crate::commands::local;
 use crate::commands::{
     agents, cancel, completion, create, delete, deploy, destroy, doctor, get, limit, list, login,
-    logs, outputs, refresh_runner, rollback, switch, token, update, variables, wait,
+    logs, outputs, refresh_runner, rollback, status, switch, token, update, variables, wait,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -16,6 +16,9 @@ use clap::CommandFactory as _;
 
 /// Runs the command of `cli`. A client needs only one thread, and a runtime of one thread starts faster.
 pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
+    if cli.global.jq.is_some() && prints_text(&cli.command) {
+        return Err(CliError::usage("--jq needs a result in JSON; this command prints only text"));
+    }
     let command = match cli.command {
         Command::Completion(arguments) => {
             return completion::run(&arguments, &mut Cli::command(), output);
@@ -31,6 +34,15 @@ pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(CliError::Runtime)?.block_on(call(command, &cli.global.settings, output))
+}
+
+/// Whether the command's result is text whatever `-o` says.
+fn prints_text(command: &Command) -> bool {
+    #[cfg(feature = "local")]
+    if matches!(command, Command::Local(_)) {
+        return true;
+    }
+    matches!(command, Command::Logs(_) | Command::Completion(_) | Command::Login(_))
 }
 
 async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<Exit, CliError> {
@@ -57,6 +69,7 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::Rollback(arguments) => rollback::run(arguments, &client, output).await,
         Command::Destroy(arguments) => destroy::run(arguments, &client, output).await,
         Command::Wait(arguments) => wait::run(arguments, &client, output).await,
+        Command::Status(arguments) => status::run(arguments, &client, output).await,
         Command::Logs(arguments) => logs::run(arguments, &client, output).await,
         Command::Outputs(arguments) => outputs::run(arguments, &client, output).await,
         Command::Cancel(arguments) => cancel::run(arguments, &client, output).await,

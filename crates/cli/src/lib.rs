@@ -16,6 +16,7 @@ mod declared_types;
 mod deletions;
 mod deployment_history;
 mod deployment_id;
+mod deployment_overview;
 mod deployment_target;
 mod dispatch;
 mod environment_facts;
@@ -25,6 +26,7 @@ mod follow;
 mod hcl;
 mod hint;
 mod identity;
+mod jq;
 mod json_lines;
 #[cfg(feature = "local")]
 mod local_run;
@@ -41,11 +43,11 @@ mod table;
 mod variables;
 mod yaml;
 
-use arguments::Cli;
+use arguments::{Cli, Global};
 use clap::Parser;
 use error::CliError;
 use exit::Exit;
-use output::Output;
+use output::{Format, Output};
 use std::process::ExitCode;
 
 /// Runs the command that this process's arguments give.
@@ -59,7 +61,13 @@ pub fn run() -> ExitCode {
             return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
         }
     };
-    let output = Output::new(cli.global.out);
+    let output = match output(&cli.global) {
+        Ok(output) => output,
+        Err(error) => {
+            Output::new(Format::Table, None).error(&error);
+            return error.exit().into();
+        }
+    };
     match dispatch::dispatch(cli, output) {
         Ok(exit) => exit.into(),
         Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
@@ -70,4 +78,17 @@ pub fn run() -> ExitCode {
             error.exit().into()
         }
     }
+}
+
+/// The form of the results that the flags ask for.
+fn output(flags: &Global) -> Result<Output, CliError> {
+    let Some(filter) = &flags.jq else {
+        return Ok(Output::new(flags.out.unwrap_or_default(), None));
+    };
+    if !matches!(flags.out, None | Some(Format::Json)) {
+        return Err(CliError::usage("--jq filters JSON: leave out `-o`, or give `-o json`"));
+    }
+    jq::check(filter)?;
+    // `Output` is copied everywhere, and this text lives as long as the process in any case.
+    Ok(Output::new(Format::Json, Some(filter.clone().leak())))
 }

@@ -1,12 +1,14 @@
 //! The only module that writes: results to stdout, everything else to stderr.
 
 use crate::error::CliError;
-use crate::{hint, table, yaml};
+use crate::{hint, jq, table, yaml};
 use canyon_domain::json::Json;
 use clap::ValueEnum;
+use rustix::termios::tcgetwinsize;
+use serde::Serialize;
 use serde_json::Value;
 use std::error::Error;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -25,11 +27,16 @@ pub(crate) enum Format {
 pub(crate) struct Output {
     /// The format of results.
     pub(crate) format: Format,
+    /// The number of columns of the terminal; `None` if stdout is not one.
+    pub(crate) width: Option<usize>,
+    /// The filter of `--jq`, which [`jq::check`] has accepted.
+    filter: Option<&'static str>,
 }
 
 impl Output {
-    pub(crate) fn new(format: Format) -> Self {
-        Self { format }
+    /// `filter` is the expression of `--jq`.
+    pub(crate) fn new(format: Format, filter: Option<&'static str>) -> Self {
+        Self { format, width: terminal_size().map(|(width, _)| width), filter }
     }
 
     /// Writes one resource, and warns on stderr of settings in it that prevent jobs.
@@ -48,7 +55,7 @@ impl Output {
     /// Writes a list of resources, as a table of `columns`.
     pub(crate) fn list(self, items: Vec<Value>, columns: &[&str]) -> Result<(), CliError> {
         match self.format {
-            Format::Table => self.text(&table::list(&items, columns)),
+            Format::Table => self.text(&table::list(&items, columns, self.width)),
             Format::Yaml | Format::Json => self.value(&Value::Array(items)),
         }
     }
@@ -58,8 +65,7 @@ impl Output {
         if self.format == Format::Yaml {
             return self.text(&yaml::write(value).map_err(io::Error::other)?);
         }
-        let json = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
-        self.text(&format!("{json}\n"))
+        self.json(value)
     }
 
     /// Writes a value as YAML or as JSON, with every digit of its numbers.
@@ -67,8 +73,23 @@ impl Output {
         if self.format == Format::Yaml {
             return self.text(&yaml::write_exact(value).map_err(io::Error::other)?);
         }
+        self.json(value)
+    }
+
+    /// Writes a value as a line of JSON: one of many.
+    pub(crate) fn json_line(self, value: &Value) -> Result<(), CliError> {
+        match self.filter {
+            Some(filter) => self.text(&jq::apply(filter, &value.to_string())?),
+            None => self.text(&format!("{value}\n")),
+        }
+    }
+
+    fn json(self, value: &impl Serialize) -> Result<(), CliError> {
         let json = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
-        self.text(&format!("{json}\n"))
+        match self.filter {
+            Some(filter) => self.text(&jq::apply(filter, &json)?),
+            None => self.text(&format!("{json}\n")),
+        }
     }
 
     /// Writes text unchanged.
@@ -118,4 +139,12 @@ impl Output {
             self.notice(&format!("hint: {hint}"));
         }
     }
+}
+
+/// The columns and rows of the terminal that is stdout.
+pub(crate) fn terminal_size() -> Option<(usize, usize)> {
+    let stdout = io::stdout();
+    let size = stdout.is_terminal().then(|| tcgetwinsize(&stdout).ok()).flatten()?;
+    // Some terminals do not know their size.
+    (size.ws_col > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
 }

@@ -12,4 +12,5 @@ mod exit_codes;
 mod invocation;
 mod rollback;
 mod state;
+mod status;
 mod terminal;

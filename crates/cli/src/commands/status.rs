@@ -1,0 +1,177 @@
+//! `canyon status`.
+
+use crate::answer::json;
+use crate::deployment_history::DeploymentHistory;
+use crate::deployment_overview::Overview;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::{Format, Output, terminal_size};
+use crate::retry::{retry_call, retry_through_outage};
+use canyon_api::client::{Client, ClientError};
+use canyon_api::deployment::{Deployment, DeploymentQuery};
+use jiff::Timestamp;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Which deployments to show.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Only those of this project
+    project: Option<String>,
+    /// Only those of this environment
+    environment: Option<String>,
+    /// Continue until Ctrl-C: redraw on a terminal; elsewhere, and with `-o json`, print each change as a line
+    #[arg(short, long)]
+    watch: bool,
+    /// With --watch: seconds between two reads
+    #[arg(long, value_name = "SECONDS", requires = "watch", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
+    interval: u64,
+}
+
+pub(crate) async fn run(
+    arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    if arguments.watch && output.format == Format::Yaml {
+        return Err(CliError::usage("--watch prints no YAML: use `-o json`, or no `-o`"));
+    }
+    let filter = DeploymentQuery { project_id: arguments.project, env_id: arguments.environment };
+    let first = async || read(client, &filter, None).await;
+    let first = retry_call(output, "retrying", first).await?;
+    if arguments.watch {
+        return watch(client, &filter, first, Duration::from_secs(arguments.interval), output)
+            .await;
+    }
+    match output.format {
+        Format::Table => output.text(&first.text(client.clock().now(), output.width))?,
+        Format::Yaml | Format::Json => output.value(&json(&first)?)?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// Shows changes until the process ends.
+async fn watch(
+    client: &Client,
+    filter: &DeploymentQuery,
+    mut overview: Overview,
+    interval: Duration,
+    output: Output,
+) -> Result<Exit, CliError> {
+    show(&overview, None, client.clock().now(), output)?;
+    loop {
+        tokio::time::sleep(interval).await;
+        // The server may restart meanwhile.
+        let next = async || read(client, filter, overview.settled_before()).await;
+        let next = retry_through_outage(next).await?;
+        show(&next, Some(&overview), client.clock().now(), output)?;
+        overview = next;
+    }
+}
+
+fn show(
+    overview: &Overview,
+    before: Option<&Overview>,
+    now: Timestamp,
+    output: Output,
+) -> Result<(), CliError> {
+    if output.format == Format::Json {
+        return overview
+            .changes(before)
+            .iter()
+            .try_for_each(|change| output.json_line(&change.json(now)));
+    }
+    match terminal_size() {
+        // The window may have another size than before.
+        Some((width, rows)) => output.text(&frame(&overview.text(now, Some(width)), rows)),
+        None => {
+            let changes = overview.changes(before);
+            changes.iter().try_for_each(|change| output.text(&format!("{}\n", change.line(now))))
+        }
+    }
+}
+
+/// `text` in place of what is on the screen: cut to the rows of the terminal, so that it does not scroll.
+fn frame(text: &str, rows: usize) -> String {
+    const HOME: &str = "\u{1b}[H";
+    const CLEAR_LINE: &str = "\u{1b}[K";
+    const CLEAR_BELOW: &str = "\u{1b}[J";
+    let lines = text.lines().count();
+    // The cursor stays on the last row.
+    let room = rows.saturating_sub(1).max(1);
+    let shown = if lines > room { room - 1 } else { lines };
+    let mut screen = HOME.to_owned();
+    for line in text.lines().take(shown) {
+        screen += &format!("{line}{CLEAR_LINE}\n");
+    }
+    if lines > shown {
+        screen += &format!("and {} more lines{CLEAR_LINE}\n", lines - shown);
+    }
+    screen + CLEAR_BELOW
+}
+
+/// More deployments than these are shown without phase and reason.
+const MAX_DETAILED: usize = 50;
+/// Number of deployments that are read at the same time.
+const READ_AT_ONCE: usize = 8;
+
+/// Reads the deployments, newest first; those before `settled_before` are known to have ended.
+async fn read(
+    client: &Client,
+    filter: &DeploymentQuery,
+    settled_before: Option<Timestamp>,
+) -> Result<Overview, ClientError> {
+    let mut history = DeploymentHistory::new(client, filter.clone(), 100);
+    let mut deployments: Vec<Deployment> = Vec::new();
+    while let Some(deployment) = history.next().await? {
+        if settled_before.is_some_and(|before| deployment.created_at < before) {
+            break;
+        }
+        deployments.push(deployment);
+    }
+    let complete = !history.is_cut();
+    add_details(client, &mut deployments).await?;
+    Ok(Overview::of(deployments, complete, client.clock().now()))
+}
+
+/// Lists leave out phases and reasons to wait, so the deployments that have not ended are read one by one.
+async fn add_details(client: &Client, deployments: &mut [Deployment]) -> Result<(), ClientError> {
+    let unended = deployments.iter_mut().filter(|deployment| deployment.completed_at.is_none());
+    let mut unended: Vec<&mut Deployment> = unended.take(MAX_DETAILED).collect();
+    for part in unended.chunks_mut(READ_AT_ONCE) {
+        let mut reads = JoinSet::new();
+        for deployment in &*part {
+            let (client, id) = (client.clone(), deployment.id.to_string());
+            reads.spawn(async move { client.deployment(&id).await });
+        }
+        for whole in reads.join_all().await {
+            match whole {
+                Ok(whole) => {
+                    if let Some(place) = part.iter_mut().find(|summary| summary.id == whole.id) {
+                        **place = whole;
+                    }
+                }
+                // It was deleted with its environment.
+                Err(error) if error.status() == Some(404) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_never_scrolls_the_terminal() {
+        assert_eq!(frame("a\nb\n", 10), "\u{1b}[Ha\u{1b}[K\nb\u{1b}[K\n\u{1b}[J");
+        let long = "x\n".repeat(9);
+        let cut = frame(&long, 4);
+        assert_eq!(cut.matches('\n').count(), 3);
+        assert!(cut.contains("and 7 more lines"), "{cut}");
+        assert_eq!(frame(&long, 10).matches('\n').count(), 9);
+    }
+}
