@@ -2,7 +2,8 @@
 
 use crate::commands::{
     agents, cancel, completion, create, delete, deploy, destroy, doctor, get, limit, list, login,
-    logs, outputs, refresh_runner, rollback, status, switch, token, update, variables, wait,
+    logs, outputs, refresh_runner, rollback, status, switch, token, update, variables, version,
+    wait,
 };
 use crate::exit;
 use crate::output::Format;
@@ -93,6 +94,6 @@ pub(crate) enum Command {
     Local(crate::commands::local::Arguments),
     /// Print a completion script for a shell
     Completion(completion::Arguments),
-    /// Print the version
-    Version,
+    /// Print the versions of this program and of the server
+    Version(version::Arguments),
 }

@@ -23,4 +23,5 @@ pub(crate) mod switch;
 pub(crate) mod token;
 pub(crate) mod update;
 pub(crate) mod variables;
+pub(crate) mod version;
 pub(crate) mod wait;

@@ -1,7 +1,7 @@
 //! What `canyon login` stores: `$XDG_CONFIG_HOME/canyon/config.yaml`, readable by its owner only.
 
 use crate::error::CliError;
-use crate::yaml;
+use crate::{suggestion, yaml};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
@@ -34,6 +34,7 @@ impl ConfigFile {
             Err(error) => return Err(CliError::file("read", path, error)),
         };
         let value: Value = yaml::parse(&text, &path.display().to_string())?;
+        check(&value, path)?;
         let member = |name: &str| value.get(name).and_then(|text| text.as_str()).map(str::to_owned);
         Ok(Self { url: member("url"), org: member("org"), token: member("token").map(Into::into) })
     }
@@ -45,6 +46,40 @@ impl ConfigFile {
         let text = yaml::write(&value).map_err(io::Error::other)?;
         replace(path, text.as_bytes()).map_err(|source| CliError::file("write", path, source))
     }
+}
+
+/// The settings of the file.
+const KEYS: [&str; 3] = ["url", "org", "token"];
+
+/// Names every fault at once. A misspelt key would otherwise be ignored, and another server or organization used. No
+/// fault shows a value: it may be a token.
+fn check(value: &Value, path: &Path) -> Result<(), CliError> {
+    let faults: Vec<String> = match value {
+        Value::Null => Vec::new(),
+        Value::Object(members) => {
+            members.iter().filter_map(|(key, value)| fault(key, value)).collect()
+        }
+        _ => vec!["it is not an object with the keys `url`, `org` and `token`".to_owned()],
+    };
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(CliError::usage_with_hint(
+        format!("the settings in `{}` are invalid: {}", path.display(), faults.join("; ")),
+        "correct the file; or delete it, and run `canyon login`",
+    ))
+}
+
+fn fault(key: &str, value: &Value) -> Option<String> {
+    let key_text = key.escape_debug();
+    if KEYS.contains(&key) {
+        let is_text = value.is_string() || value.is_null();
+        return (!is_text).then(|| format!("`{key_text}` is not a text: put it in quotes"));
+    }
+    Some(match suggestion::closest(key, KEYS).as_slice() {
+        [] => format!("`{key_text}` is not a setting (the settings are `url`, `org` and `token`)"),
+        [nearest, ..] => format!("`{key_text}` is not a setting; did you mean `{nearest}`?"),
+    })
 }
 
 /// Writes a new file with its final mode from the first byte on, and renames it over the old one.

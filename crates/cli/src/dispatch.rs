@@ -5,7 +5,8 @@ use crate::arguments::{Cli, Command};
 use crate::commands::local;
 use crate::commands::{
     agents, cancel, completion, create, delete, deploy, destroy, doctor, get, limit, list, login,
-    logs, outputs, refresh_runner, rollback, status, switch, token, update, variables, wait,
+    logs, outputs, refresh_runner, rollback, status, switch, token, update, variables, version,
+    wait,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -24,10 +25,6 @@ pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
             return completion::run(&arguments, &mut Cli::command(), output);
         }
         Command::Token(arguments) if arguments.is_offline() => return token::new(output),
-        Command::Version => {
-            output.text(concat!("canyon ", env!("CARGO_PKG_VERSION"), "\n"))?;
-            return Ok(Exit::Ok);
-        }
         #[cfg(feature = "local")]
         Command::Local(arguments) => return local::run(arguments, output),
         command => command,
@@ -48,6 +45,9 @@ fn prints_text(command: &Command) -> bool {
 async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<Exit, CliError> {
     if let Command::Login(arguments) = command {
         return login::run(&arguments, flags, output).await;
+    }
+    if let Command::Version(arguments) = command {
+        return version::run(&arguments, flags, output).await;
     }
     let settings = match &command {
         Command::Create(arguments) if arguments.is_organization() => {
@@ -83,7 +83,7 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::Enable(arguments) => switch::run(arguments, false, &client, output).await,
         Command::Token(arguments) => token::run(arguments, &client, output).await,
         // `dispatch` and the lines above run these.
-        Command::Login(_) | Command::Completion(_) | Command::Version => Ok(Exit::Ok),
+        Command::Login(_) | Command::Completion(_) | Command::Version(_) => Ok(Exit::Ok),
         #[cfg(feature = "local")]
         Command::Local(_) => Ok(Exit::Ok),
     }

@@ -96,6 +96,24 @@ pub(crate) enum CliError {
         /// How to raise the limit.
         hint: String,
     },
+    /// Canyon could not destroy the resources of an environment that it was to delete.
+    #[error("{message}")]
+    DeletionFailed {
+        /// Which environment, and why.
+        message: String,
+        /// What the user can do.
+        hint: String,
+    },
+    /// The command stopped waiting for a deletion.
+    #[error("environment {project}/{env} is not deleted yet; Canyon continues")]
+    DeletionContinues {
+        /// The project of the environment.
+        project: String,
+        /// The environment.
+        env: String,
+        /// Ctrl-C ended the wait, and not `--timeout`.
+        is_interrupted: bool,
+    },
     /// A question was not answered with `yes`.
     #[error("not confirmed; nothing was changed")]
     NotConfirmed,
@@ -166,10 +184,12 @@ impl CliError {
             Self::NotFound { refusal: source, .. }
             | Self::Client(source)
             | Self::ConnectionLost { source, .. } => of_client(source),
-            Self::Deployment { .. } | Self::TooManyDeletions { .. } | Self::NotConfirmed => {
-                Exit::DeploymentFailed
-            }
-            Self::TimedOut { .. } => Exit::TimedOut,
+            Self::Deployment { .. }
+            | Self::TooManyDeletions { .. }
+            | Self::DeletionFailed { .. }
+            | Self::NotConfirmed => Exit::DeploymentFailed,
+            Self::DeletionContinues { is_interrupted: true, .. } => Exit::Interrupted,
+            Self::TimedOut { .. } | Self::DeletionContinues { .. } => Exit::TimedOut,
             Self::Absent { .. } => Exit::NotFound,
             Self::Obstacle { .. } => Exit::Conflict,
             Self::Detached { .. } | Self::Interrupted => Exit::Interrupted,

@@ -1,6 +1,7 @@
 //! Hints: what the user can do after an error.
 
 use crate::error::CliError;
+use crate::suggestion;
 use canyon_api::client::ClientError;
 
 /// The hint for an error, if it has one.
@@ -10,6 +11,11 @@ pub(crate) fn hint(error: &CliError) -> Option<String> {
         CliError::TooManyDeletions { hint, .. } | CliError::Absent { hint, .. } => {
             Some(hint.clone())
         }
+        CliError::DeletionFailed { hint, .. } => Some(hint.clone()),
+        CliError::DeletionContinues { project, env, .. } => Some(format!(
+            "its status is in `canyon get environment {project} {env}`, and the log of its run in \
+             `canyon logs {project} {env}`"
+        )),
         CliError::Obstacle { hint, .. } => hint.clone(),
         CliError::Ambiguous { .. } => Some("give more characters of the id".to_owned()),
         CliError::MissingSetting { what } => Some(format!(
@@ -70,13 +76,5 @@ fn of_client(error: &ClientError) -> Option<String> {
 
 /// The name that `given` is probably a misspelling of.
 pub(crate) fn nearest<'n>(given: &str, names: &'n [String]) -> Option<&'n str> {
-    // The threshold that clap uses for commands.
-    const MIN_SIMILARITY: f64 = 0.7;
-    let similarity = |name: &str| strsim::jaro_winkler(given, name);
-    names
-        .iter()
-        .map(|name| (similarity(name), name.as_str()))
-        .filter(|(similarity, _)| *similarity > MIN_SIMILARITY)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, name)| name)
+    suggestion::closest(given, names.iter().map(String::as_str)).first().copied()
 }

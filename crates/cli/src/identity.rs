@@ -71,3 +71,9 @@ impl SealedLog {
         Ok(text)
     }
 }
+
+/// Whether `bytes` are the beginning of an encrypted log: the first frame is an `age` file.
+pub(crate) fn is_sealed(bytes: &[u8]) -> bool {
+    const LENGTH_BYTES: usize = 4;
+    bytes.get(LENGTH_BYTES..).is_some_and(|file| file.starts_with(b"age-encryption.org/v1"))
+}

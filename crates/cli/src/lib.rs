@@ -30,6 +30,7 @@ mod jq;
 mod json_lines;
 #[cfg(feature = "local")]
 mod local_run;
+mod log_tail;
 mod module_argument;
 mod output;
 mod plain_resource;
@@ -38,6 +39,7 @@ mod progress_bar;
 mod resource;
 mod retry;
 mod settings;
+mod suggestion;
 mod summary;
 mod table;
 mod variables;
@@ -57,6 +59,7 @@ pub fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // clap formats its errors, and prints help to stdout; a closed pipe is not an error.
+            let error = suggestion::narrow(error);
             let _ = error.print();
             return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
         }

@@ -80,6 +80,16 @@ impl Settings {
     }
 }
 
+/// The server's address, if a flag, a variable or the file gives one.
+pub(crate) fn address_of(flags: &SettingFlags) -> Result<Option<Url>, CliError> {
+    let given = flags.api_url.clone().or_else(|| variable("CANYON_API_URL"));
+    let url = match (given, config_file::path(&variable)) {
+        (None, Some(path)) => ConfigFile::read(&path)?.url,
+        (given, _) => given,
+    };
+    url.as_deref().map(address).transpose()
+}
+
 /// Checks an address.
 pub(crate) fn address(text: &str) -> Result<Url, CliError> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));

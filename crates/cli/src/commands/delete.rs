@@ -1,5 +1,8 @@
 //! `canyon delete`.
 
+mod wait;
+
+use self::wait::Wait;
 use crate::confirm;
 use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
@@ -8,6 +11,7 @@ use crate::output::Output;
 use crate::plain_resource;
 use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
+use serde_json::Value;
 
 /// The resource to delete.
 #[derive(Debug, clap::Args)]
@@ -49,6 +53,12 @@ enum What {
         /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
+        /// Wait until its resources are destroyed and it is deleted
+        #[arg(long)]
+        wait: bool,
+        /// Stop waiting after this many seconds; the deletion continues
+        #[arg(long, value_name = "SECONDS", requires = "wait")]
+        timeout: Option<u64>,
     },
     #[command(flatten)]
     Plain(plain_resource::Delete),
@@ -74,12 +84,15 @@ pub(crate) async fn run(
             Resource::new(Kind::Plain(kind), id)
         }
         What::Token { id } => Resource::new(Kind::Token, id),
-        What::Environment { project, id, force, yes } => {
+        What::Environment { project, id, force, yes, wait, timeout } => {
             let environment = Resource::environment(project, id);
-            return delete_environment(&environment, force, yes, client, output).await;
+            let wait = wait.then_some(Wait { timeout });
+            return delete_environment(&environment, force, yes, wait, client, output).await;
         }
     };
-    delete(&resource, &[], client, output).await?;
+    if let Some(left) = delete(&resource, &[], client, output).await? {
+        output.resource(&left)?;
+    }
     Ok(Exit::Ok)
 }
 
@@ -88,6 +101,7 @@ async fn delete_environment(
     environment: &Resource,
     force: bool,
     yes: bool,
+    wait: Option<Wait>,
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
@@ -109,33 +123,36 @@ async fn delete_environment(
     // Deletes only the environment that was read, and not a newer one of the same name.
     let uuid = facts.uuid().map(|uuid| ("uuid", uuid.to_string()));
     let options: Vec<_> = force_option.into_iter().chain(uuid).collect();
-    let is_gone = delete(environment, &options, client, output).await?;
-    if force && is_gone {
-        output.notice(&facts.left_behind());
+    match (delete(environment, &options, client, output).await?, wait) {
+        (None, _) if force => output.notice(&facts.left_behind()),
+        (None, _) => {}
+        (Some(left), None) => output.resource(&left)?,
+        (Some(_), Some(wait)) => {
+            wait.until_deleted(environment, facts.uuid(), client, output).await?
+        }
     }
     Ok(Exit::Ok)
 }
 
-/// Whether the resource is deleted at once.
+/// Deletes the resource. `Some` if Canyon has to destroy resources in it first: the resource as it is now.
 async fn delete(
     resource: &Resource,
     options: &[(&str, String)],
     client: &Client,
     output: Output,
-) -> Result<bool, CliError> {
+) -> Result<Option<Value>, CliError> {
     let noun = resource.kind.noun();
     match client.delete(&resource.path(), options).await {
         Ok(None) => {
             output.notice(&format!("deleted {noun} `{}`", resource.id));
-            Ok(true)
+            Ok(None)
         }
         Ok(Some(left)) => {
             output.notice(&format!(
                 "deleting {noun} `{}`: Canyon destroys its resources first",
                 resource.id
             ));
-            output.resource(&left)?;
-            Ok(false)
+            Ok(Some(left))
         }
         Err(error) => Err(resource.explain(client, error).await),
     }

@@ -3,11 +3,12 @@
 use crate::deployment_target::DeploymentTarget;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::identity::{Key, SealedLog};
-use crate::output::Output;
+use crate::identity::{Key, SealedLog, is_sealed};
+use crate::log_tail::LogTail;
+use crate::output::{Output, terminal_size};
 use crate::retry::{retry_call, retry_through_outage};
 use canyon_api::attempt::Stream;
-use canyon_api::client::Client;
+use canyon_api::client::{Client, LogPart};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,9 +20,12 @@ pub(crate) struct Arguments {
     /// Continue until the deployment ends
     #[arg(short, long)]
     follow: bool,
-    /// OpenTofu's `-json` lines instead of its text
+    /// OpenTofu's `-json` lines instead of its text; they have the time of each event
     #[arg(long)]
     events: bool,
+    /// Begin with the last N lines of what is stored
+    #[arg(long, value_name = "N")]
+    tail: Option<usize>,
     /// `age` secret key to decrypt the log with
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
@@ -37,11 +41,13 @@ pub(crate) async fn run(
 ) -> Result<Exit, CliError> {
     let key = arguments.identity.as_deref().map(Key::read).transpose()?;
     let mut sealed = key.map(SealedLog::new);
+    let mut tail = arguments.tail.map(LogTail::new);
     let stream = if arguments.events { Stream::Events } else { Stream::Log };
-    let wait = if arguments.follow { POLL_SECONDS } else { 0 };
     let id = &arguments.target.id(client, output).await?;
     let mut offset = 0;
     loop {
+        // The end of what is stored must be seen before its last lines are known.
+        let wait = if arguments.follow && tail.is_none() { POLL_SECONDS } else { 0 };
         let read = async || client.log_part(id, stream, offset, wait).await;
         let part = if arguments.follow && offset > 0 {
             // The server still has the log after a restart.
@@ -49,16 +55,41 @@ pub(crate) async fn run(
         } else {
             retry_call(output, "retrying", read).await?
         };
-        offset = part.next_offset;
-        match &mut sealed {
-            Some(sealed) => output.bytes(&sealed.read(&part.bytes)?)?,
-            None => output.bytes(&part.bytes)?,
+        if offset == 0 && sealed.is_none() && is_sealed(&part.bytes) {
+            refuse_on_terminal(id, output)?;
         }
-        if part.complete || (part.bytes.is_empty() && !arguments.follow) {
+        offset = part.next_offset;
+        let LogPart { bytes, complete, .. } = part;
+        let text = match &mut sealed {
+            Some(sealed) => sealed.read(&bytes)?,
+            None => bytes.to_vec(),
+        };
+        match &mut tail {
+            Some(tail) => tail.feed(&text),
+            None => output.bytes(&text)?,
+        }
+        let is_at_end = complete || bytes.is_empty();
+        if let Some(tail) = tail.take_if(|_| is_at_end) {
+            output.bytes(&tail.into_bytes())?;
+        }
+        if complete || (bytes.is_empty() && !arguments.follow) {
             return Ok(Exit::Ok);
         }
-        if part.bytes.is_empty() {
+        if bytes.is_empty() {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
+}
+
+/// An encrypted log would only disturb a terminal. A pipe receives it, for `--identity` later, with a warning.
+fn refuse_on_terminal(id: &str, output: Output) -> Result<(), CliError> {
+    let message = format!("the log of deployment {id} is encrypted");
+    let hint = format!(
+        "read it with the secret key of its --logs-recipient: canyon logs {id} --identity FILE"
+    );
+    if terminal_size().is_some() {
+        return Err(CliError::usage_with_hint(message, hint));
+    }
+    output.notice(&format!("warning: {message}\nhint: {hint}"));
+    Ok(())
 }

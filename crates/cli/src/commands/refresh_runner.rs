@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::resource::Resource;
 use canyon_api::client::Client;
+use serde_json::Value;
 
 /// The environment.
 #[derive(Debug, clap::Args)]
@@ -13,7 +14,7 @@ pub(crate) struct Arguments {
     project: String,
     /// The environment
     environment: String,
-    /// Only show which runner the rules choose
+    /// Only show from which runner to which the environment would change
     #[arg(long)]
     dry_run: bool,
     /// If that runner stores state elsewhere, have the next run move the environment's state
@@ -27,13 +28,32 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Exit, CliError> {
     let environment = Resource::environment(arguments.project, arguments.environment);
+    let before = match client.get(&environment.path()).await {
+        Ok(mut found) => found["runner_id"].take(),
+        Err(error) => return Err(environment.explain(client, error).await),
+    };
     let mut path = environment.path();
     path.extend(["actions", "refresh_runner"]);
     let mut options = vec![("dry_run", arguments.dry_run.to_string())];
     options.extend(arguments.migrate.then(|| ("migrate", "true".to_owned())));
     match client.act(&path, &options).await {
-        Ok(result) => output.resource(&result)?,
+        Ok(mut result) => {
+            output.notice(&change(&environment.full_name(), &before, &result, arguments.dry_run));
+            result["previous_runner_id"] = before;
+            output.resource(&result)?;
+        }
         Err(error) => return Err(environment.explain(client, error).await),
     }
     Ok(Exit::Ok)
+}
+
+/// From which runner to which, in a sentence.
+fn change(environment: &str, before: &Value, result: &Value, is_dry_run: bool) -> String {
+    let name = |runner: &Value| runner.as_str().unwrap_or("?").to_owned();
+    let (before, after) = (name(before), name(&result["runner_id"]));
+    if before == after {
+        return format!("{environment} keeps runner `{before}`");
+    }
+    let verb = if is_dry_run { "would change" } else { "has changed" };
+    format!("{environment} {verb} from runner `{before}` to runner `{after}`")
 }

@@ -10,6 +10,7 @@ mod deploying;
 mod deployments;
 mod exit_codes;
 mod invocation;
+mod manners;
 mod rollback;
 mod state;
 mod status;

@@ -72,6 +72,7 @@ fn a_change_that_would_leave_states_behind_is_refused_with_the_environments() {
     let one = [value!({"project_id": "shop", "id": "dev"})];
     let server = CannedServer::start([
         ("PATCH /runners/laptop", refusal(&environments)),
+        ("GET /projects/shop/envs/dev", json(200, &value!({"id": "dev", "runner_id": "a"}))),
         ("POST /projects/shop/envs/dev/actions/refresh_runner", refusal(&one)),
     ]);
     insta::assert_snapshot!(output_of(
@@ -88,6 +89,7 @@ fn a_state_moves_when_an_administrator_requests_it() {
     let moved = value!({"runner_id": "b", "updated": true, "moves_state_to": "s3://b/a.tfstate"});
     let server = CannedServer::start([
         ("PATCH /runners/laptop", json(200, &value!({"id": "laptop"}))),
+        ("GET /projects/shop/envs/dev", json(200, &value!({"id": "dev", "runner_id": "a"}))),
         ("POST /projects/shop/envs/dev/actions/refresh_runner", json(200, &moved)),
     ]);
     insta::assert_snapshot!(output_of(
@@ -102,7 +104,7 @@ fn a_state_moves_when_an_administrator_requests_it() {
     assert_eq!(server.bodies("PATCH /runners/laptop"), [sent]);
     let requests = server.requests();
     assert!(
-        requests[1].what.ends_with("refresh_runner?dry_run=false&migrate=true"),
+        requests[2].what.ends_with("refresh_runner?dry_run=false&migrate=true"),
         "{requests:?}"
     );
 }
