@@ -1,7 +1,5 @@
 //! Tells the crate the commit that it is built from, for `canyon version`.
 
-#![expect(clippy::print_stdout, reason = "cargo reads what a build script prints")]
-
 use std::path::Path;
 use std::process::Command;
 

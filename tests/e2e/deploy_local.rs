@@ -261,7 +261,7 @@ async fn a_user_who_waits_for_an_agent_that_never_connected_is_informed_once() {
     let site = far(json!({ "type": "local", "agents": { "ids": ["east-1"] } })).await;
     let module = module(&site, "module", THIRTY);
     let said = site.server.canyon(&["deploy", PROJECT, ENV, "--module", &module, "--timeout", "9"]);
-    assert_eq!(said.code, 1, "{said:?}");
+    assert_eq!(said.code, 6, "{said:?}");
     assert_eq!(said.stderr.matches("deploy --local").count(), 1, "{}", said.stderr);
 }
 

@@ -59,9 +59,9 @@ async fn the_definitions_on_the_pages_are_accepted_and_their_trust_can_be_printe
 }
 
 /// The commands whose next word is a kind of object, which determines the flags.
-const OF_A_KIND: [&str; 13] = [
+const OF_A_KIND: [&str; 16] = [
     "create", "get", "list", "update", "delete", "doctor", "adopt", "reject", "forget", "disable",
-    "enable", "limit", "token",
+    "enable", "limit", "token", "set", "unset", "explain",
 ];
 
 #[tokio::test(flavor = "multi_thread")]

@@ -113,8 +113,7 @@ fn search(folder: &Path, read: &mut u32) {
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_variables_are_refused_with_what_to_do() {
     let site = Site::new().await;
-    let mut said = String::new();
-    for arguments in [
+    let said = [
         &["set", "variable", "--env", "dev", "a=1"][..],
         &["set", "variable", "--project", "shop", "--environment-type", "development", "a=1"],
         &["set", "variable", "--project", "shpo", "a=1"],
@@ -123,9 +122,10 @@ async fn wrong_variables_are_refused_with_what_to_do() {
         &["set", "variable", "a=1", "b"],
         &["unset", "variable", "none"],
         &["explain", "variables", "shop", "prod"],
-    ] {
+    ]
+    .map(|arguments| {
         let result = site.server.canyon(arguments);
-        said.push_str(&format!("$ canyon {}\n{}\n", arguments.join(" "), result.snapshot()));
-    }
-    insta::assert_snapshot!("wrong_variables", said);
+        format!("$ canyon {}\n{}\n", arguments.join(" "), result.snapshot())
+    });
+    insta::assert_snapshot!("wrong_variables", said.concat());
 }

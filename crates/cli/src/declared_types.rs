@@ -18,7 +18,7 @@ pub(crate) enum Reading {
 /// The variables of the module in `folder`. A file that cannot be read declares nothing here: the run says why.
 pub(crate) fn of(folder: &Path) -> BTreeMap<String, Reading> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_hcl = |name: &str| name.ends_with(".tf") || name.ends_with(".tofu");
+    let is_hcl = |name: &str| [".tf", ".tofu"].iter().any(|end| name.ends_with(end));
     let texts = files
         .filter(|file| is_hcl(&file.file_name().to_string_lossy()) && file.path().is_file())
         .filter_map(|file| fs::read_to_string(file.path()).ok());
@@ -41,6 +41,7 @@ pub(crate) fn of(folder: &Path) -> BTreeMap<String, Reading> {
 
 #[cfg(test)]
 mod tests {
+    use super::Reading::{Hcl, Literal};
     use super::*;
 
     #[test]
@@ -51,7 +52,6 @@ mod tests {
         fs::write(folder.path().join("main.tf"), text).unwrap();
         fs::write(folder.path().join("broken.tf"), "variable \"g\" {").unwrap();
         let found = of(folder.path());
-        use Reading::{Hcl, Literal};
         let expected = [("a", Literal), ("b", Literal), ("c", Hcl), ("d", Hcl), ("e", Literal)];
         let expected = expected.map(|(name, reading)| (name.to_owned(), reading));
         assert_eq!(found, BTreeMap::from(expected));

@@ -84,8 +84,9 @@ fn read(expression: &Expression) -> Result<Json, NoValue> {
 
 fn key_of(key: &ObjectKey) -> Result<String, NoValue> {
     match key {
-        ObjectKey::Ident(name) => Ok(name.as_str().to_owned()),
-        ObjectKey::Expression(Expression::Variable(name)) => Ok(name.as_str().to_owned()),
+        ObjectKey::Ident(name) | ObjectKey::Expression(Expression::Variable(name)) => {
+            Ok(name.as_str().to_owned())
+        }
         ObjectKey::Expression(expression) => match read(expression)? {
             Json::String(text) => Ok(text),
             Json::Number(number) => Ok(number.as_str().to_owned()),

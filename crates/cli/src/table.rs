@@ -68,7 +68,9 @@ pub(crate) fn fit(rows: &[Vec<String>], limit: Option<usize>) -> String {
         if columns <= 2 || total(&shrunk) <= limit {
             break shrunk;
         }
-        lines.iter_mut().for_each(|line| line.truncate(columns - 1));
+        for line in &mut lines {
+            line.truncate(columns - 1);
+        }
     };
     let short = |row: &Vec<String>| -> Vec<String> {
         row.iter().zip(&widths).map(|(cell, width)| shortened(cell, *width)).collect()

@@ -241,9 +241,9 @@ async fn a_reader_of_one_environment_sees_its_set_and_no_other() {
     let token = api.make("/tokens", json!({ "role": "none", "scoped_roles": scoped })).await;
     let token = token["secret"].as_str().unwrap();
     let (_, listed) = api.call_as(token, Method::GET, "/variable-sets", None).await;
-    let scopes: Vec<_> =
+    let found: Vec<_> =
         listed["items"].as_array().unwrap().iter().map(|set| &set["scope"]).collect();
-    assert_eq!(scopes, ["environment:shop/main"]);
+    assert_eq!(found, ["environment:shop/main"]);
     let (_, effective) = api.call_as(token, Method::GET, &format!("{MAIN}/effective"), None).await;
     assert_eq!(effective["terraform"]["a"]["value"], MAIN);
     assert_eq!(api.call_as(&api.theirs.admin, Method::GET, "/variables", None).await.0, 404);

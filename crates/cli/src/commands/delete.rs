@@ -128,7 +128,7 @@ async fn delete_environment(
         (None, _) => {}
         (Some(left), None) => output.resource(&left)?,
         (Some(_), Some(wait)) => {
-            wait.until_deleted(environment, facts.uuid(), client, output).await?
+            wait.until_deleted(environment, facts.uuid(), client, output).await?;
         }
     }
     Ok(Exit::Ok)

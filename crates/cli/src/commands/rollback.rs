@@ -32,16 +32,13 @@ pub(crate) async fn run(
 ) -> Result<Exit, CliError> {
     let Arguments { project, environment, deployment, flags } = arguments;
     let target = Resource::environment(project.clone(), environment.clone());
-    let rollback_to = match deployment {
-        Some(given) => deployment_id::resolve(client, &given, &filter_of(&target)).await?,
-        None => {
-            let former = before_current(client, &target).await?;
-            output.notice(&format!(
-                "rolling back to deployment {} of {}",
-                former.id, former.created_at
-            ));
-            former.id
-        }
+    let rollback_to = if let Some(given) = deployment {
+        deployment_id::resolve(client, &given, &filter_of(&target)).await?
+    } else {
+        let former = before_current(client, &target).await?;
+        output
+            .notice(&format!("rolling back to deployment {} of {}", former.id, former.created_at));
+        former.id
     };
     let request = Request {
         project,

@@ -82,14 +82,12 @@ fn show(
             .iter()
             .try_for_each(|change| output.json_line(&change.json(now)));
     }
-    match terminal_size() {
-        // The window may have another size than before.
-        Some((width, rows)) => output.text(&frame(&overview.text(now, Some(width)), rows)),
-        None => {
-            let changes = overview.changes(before);
-            changes.iter().try_for_each(|change| output.text(&format!("{}\n", change.line(now))))
-        }
+    // The window may have another size than before.
+    if let Some((width, rows)) = terminal_size() {
+        return output.text(&frame(&overview.text(now, Some(width)), rows));
     }
+    let changes = overview.changes(before);
+    changes.iter().try_for_each(|change| output.text(&format!("{}\n", change.line(now))))
 }
 
 /// `text` in place of what is on the screen: cut to the rows of the terminal, so that it does not scroll.
@@ -101,14 +99,10 @@ fn frame(text: &str, rows: usize) -> String {
     // The cursor stays on the last row.
     let room = rows.saturating_sub(1).max(1);
     let shown = if lines > room { room - 1 } else { lines };
-    let mut screen = HOME.to_owned();
-    for line in text.lines().take(shown) {
-        screen += &format!("{line}{CLEAR_LINE}\n");
-    }
-    if lines > shown {
-        screen += &format!("and {} more lines{CLEAR_LINE}\n", lines - shown);
-    }
-    screen + CLEAR_BELOW
+    let more = (lines > shown).then(|| format!("and {} more lines", lines - shown));
+    let rows = text.lines().take(shown).chain(more.as_deref());
+    let rows: String = rows.flat_map(|row| [row, CLEAR_LINE, "\n"]).collect();
+    format!("{HOME}{rows}{CLEAR_BELOW}")
 }
 
 /// More deployments than these are shown without phase and reason.

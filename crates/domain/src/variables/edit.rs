@@ -124,8 +124,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn edit(value: serde_json::Value, secret: Option<bool>) -> Option<VariableEdit> {
-        Some(VariableEdit { value: Some(Json::from(value).into()), secret, description: None })
+    fn edit(value: serde_json::Value, secret: Option<bool>) -> VariableEdit {
+        VariableEdit { value: Some(Json::from(value).into()), secret, description: None }
     }
 
     #[test]
@@ -140,20 +140,20 @@ mod tests {
         let long = VariableEdit { description: Some("x".repeat(201)), ..VariableEdit::default() };
         let (mut edits, mut faults) = (VariableEdits::default(), FieldErrors::default());
         let terraform = given(vec![
-            ("1a", edit(json!("x"), None)),
-            ("deep", edit(deep, None)),
+            ("1a", Some(edit(json!("x"), None))),
+            ("deep", Some(edit(deep, None))),
             ("gone", None),
-            ("large", edit(json!("x".repeat(64 * 1024)), None)),
-            ("none", edit(json!(null), None)),
-            ("pin", edit(json!("12345"), Some(true))),
+            ("large", Some(edit(json!("x".repeat(64 * 1024)), None))),
+            ("none", Some(edit(json!(null), None))),
+            ("pin", Some(edit(json!("12345"), Some(true)))),
             ("note", Some(long)),
-            ("good", edit(json!("123456"), Some(true))),
-            ("map", edit(json!({ "a": 1 }), Some(true))),
+            ("good", Some(edit(json!("123456"), Some(true)))),
+            ("map", Some(edit(json!({ "a": 1 }), Some(true)))),
         ]);
         let environment = given(vec![
-            ("TF_VAR_x", edit(json!("x"), None)),
-            ("NUMBER", edit(json!(1), None)),
-            ("NUL", edit(json!("a\0b"), None)),
+            ("TF_VAR_x", Some(edit(json!("x"), None))),
+            ("NUMBER", Some(edit(json!(1), None))),
+            ("NUL", Some(edit(json!("a\0b"), None))),
             ("CANYON_URL", None),
         ]);
         edits.read(VariableKind::Terraform, terraform, &mut faults);
