@@ -57,8 +57,6 @@ pub fn of_tofu(
 ) -> Variables {
     let own_token = registry_token::variable(&settings.api_url);
     let mut variables = settings.inherited.clone();
-    // If that file does not exist, OpenTofu prints a warning on standard output, which breaks its JSON.
-    variables.retain(|(name, value)| name != "TF_CLI_CONFIG_FILE" || Path::new(value).exists());
     // The runner's variables come last: of two with the same name, the last one counts.
     let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
     if let (Some(name), Some(token)) = (own_token, read_token)
@@ -99,6 +97,8 @@ pub fn of_tofu(
         // Disables the version check that OpenTofu and Terraform make at each start.
         set("CHECKPOINT_DISABLE", "1".as_ref()),
     ]);
+    // If that file does not exist, OpenTofu prints a warning on standard output, which breaks its JSON.
+    variables.retain(|(name, value)| name != "TF_CLI_CONFIG_FILE" || Path::new(value).exists());
     variables
 }
 

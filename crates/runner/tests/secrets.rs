@@ -163,6 +163,8 @@ fn kept_variables_reach_the_module_that_declares_them_and_no_secret_leaves_it() 
         variable("terraform", "not_declared", json!("x"), false),
         variable("terraform", "region", json!("eu"), false),
         variable("environment", "DEPLOY_KEY", json!("key-material-2"), true),
+        // OpenTofu's warning about a missing file would break its JSON.
+        variable("environment", "TF_CLI_CONFIG_FILE", json!("/nonexistent/tofurc"), false),
     ]});
     let server = Server::start(home.job(KEPT, &changes));
     let output = home.folder.path().join("output");
