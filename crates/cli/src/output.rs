@@ -141,10 +141,14 @@ impl Output {
     }
 }
 
-/// The columns and rows of the terminal that is stdout.
+/// Whether stdout is a terminal, also one that does not know its size.
+pub(crate) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// The columns and rows of the terminal that is stdout; `None` if it is none, or does not know its size.
 pub(crate) fn terminal_size() -> Option<(usize, usize)> {
     let stdout = io::stdout();
     let size = stdout.is_terminal().then(|| tcgetwinsize(&stdout).ok()).flatten()?;
-    // Some terminals do not know their size.
     (size.ws_col > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
 }

@@ -27,8 +27,12 @@ pub(crate) fn narrow(mut error: clap::Error) -> clap::Error {
         && !suggested.is_empty()
     {
         let kept = closest(given, suggested.iter().map(String::as_str));
-        let kept = kept.into_iter().map(str::to_owned).collect();
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(kept));
+        let kept: Vec<String> = kept.into_iter().map(str::to_owned).collect();
+        // clap would print an empty list.
+        error.remove(ContextKind::SuggestedSubcommand);
+        if !kept.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(kept));
+        }
     }
     error
 }

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::identity::{Key, SealedLog, is_sealed};
 use crate::log_tail::LogTail;
-use crate::output::{Output, terminal_size};
+use crate::output::{Output, is_terminal};
 use crate::retry::{retry_call, retry_through_outage};
 use canyon_api::attempt::Stream;
 use canyon_api::client::{Client, LogPart};
@@ -87,7 +87,7 @@ fn refuse_on_terminal(id: &str, output: Output) -> Result<(), CliError> {
     let hint = format!(
         "read it with the secret key of its --logs-recipient: canyon logs {id} --identity FILE"
     );
-    if terminal_size().is_some() {
+    if is_terminal() {
         return Err(CliError::usage_with_hint(message, hint));
     }
     output.notice(&format!("warning: {message}\nhint: {hint}"));

@@ -1,105 +1,146 @@
-//! What a person expects of each command: answers about versions and logs, faults of settings, and waits.
+//! What the command line tells its users: about settings, versions, encrypted logs, runners and deletions.
 
-use crate::canned_server::{CannedServer, json, stream};
-use crate::deploying::{ID, deployment, server};
-use crate::deployments::run;
+use crate::canned_server::{Answer, CannedServer, json, stream};
+use crate::deployments::{list, run};
 use crate::invocation::Invocation;
+use crate::terminal::shown_on_terminal;
 use serde_json::json as value;
 use std::fs;
 
 const ENVIRONMENT: &str = "GET /projects/shop/envs/dev";
 
 #[test]
-fn version_names_both_sides_and_needs_no_token() {
+fn unknown_settings_of_the_file_are_refused_all_at_once_and_no_value_is_shown() {
     let folder = tempfile::tempdir().unwrap();
-    // The canned server answers below the organization; this path has none.
-    let server = CannedServer::start([("GET /health", json(200, &value!({ "version": "9.8.7" })))]);
-    let asked = Invocation::new(folder.path(), "version").env("CANYON_API_URL", server.url());
-    let printed = asked.run();
-    assert!(printed.contains(concat!("canyon ", env!("CARGO_PKG_VERSION"))), "{printed}");
-    assert!(printed.contains("server 9.8.7 at "), "{printed}");
-    let own =
-        Invocation::new(folder.path(), "version --client").env("CANYON_API_URL", server.url());
-    assert!(!own.run().contains("server"));
-}
-
-#[test]
-fn a_misspelt_setting_of_the_file_is_refused_without_its_value() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(".config/canyon");
-    fs::create_dir_all(&path).unwrap();
-    fs::write(
-        path.join("config.yaml"),
-        "url: http://127.0.0.1:1\norganisation: x\ntokn: s3cret\norg: 7\n",
-    )
-    .unwrap();
-    let printed = Invocation::new(folder.path(), "list runners").run();
+    let file = folder.path().join(".config/canyon/config.yaml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let printed =
+        ["urll: http://x\ntoken: 7\ntokne: s3cret\ncolour: red\n", "- s3cret\n"].map(|text| {
+            fs::write(&file, text).unwrap();
+            Invocation::new(folder.path(), "list runners").run()
+        });
+    let printed = printed.join("\n");
     assert!(!printed.contains("s3cret"), "{printed}");
     insta::assert_snapshot!(printed);
+    // An empty file has no settings.
+    fs::write(&file, "").unwrap();
+    let empty = Invocation::new(folder.path(), "list runners").run();
+    assert!(empty.contains("no address is set"), "{empty}");
 }
 
 #[test]
-fn the_end_of_a_log_is_shown_and_an_encrypted_one_says_how_to_read_it() {
-    let ended = deployment("succeeded", &value!({}));
-    let logs: &str = "GET /deployments/01970000-0000-7000-8000-000000000001/logs";
-    let of = |log: &[u8]| server(&ended, b"", vec![(logs, stream(log))]);
-    let printed = run(&of(b"one\ntwo\nthree\n"), &format!("logs {ID} --tail 2"));
-    assert_eq!(printed, "exit: 0\n--- stdout\ntwo\nthree\n--- stderr\n");
-    let sealed = b"\0\0\0\x20age-encryption.org/v1\n-> X25519 abc\n";
-    let printed = run(&of(sealed), &format!("logs {ID}"));
-    assert!(printed.contains("is encrypted") && printed.contains("--identity FILE"), "{printed}");
+fn the_version_names_the_server_if_one_is_set_and_never_fails_without_it() {
+    let health = json(200, &value!({"status": "ok", "version": "9.8.7"}));
+    let server = CannedServer::start([("GET /health", health)]);
+    let printed = run(&server, "version");
+    assert!(printed.contains("\nserver 9.8.7 at [server]/\n"), "{printed}");
+    assert_eq!(server.requests()[0].authorization, None);
+    assert_eq!(
+        run(&server, "version --jq .server.version"),
+        "exit: 0\n--- stdout\n9.8.7\n--- stderr\n"
+    );
+    assert!(!run(&server, "version --client").contains("server"));
+    assert_eq!(server.requests().len(), 2);
+    let failing = run(&CannedServer::start([]), "version");
+    assert!(failing.starts_with("exit: 0\n--- stdout\ncanyon "), "{failing}");
+    assert!(failing.contains("warning: the server's version is unknown"), "{failing}");
 }
 
+const LOGS: &str = "GET /deployments/01970000-0000-7000-8000-000000000001/logs";
+
 #[test]
-fn a_change_of_runner_says_from_which_to_which() {
-    let answer = |runner: &str| json(200, &value!({ "runner_id": runner, "updated": false }));
-    let refresh = "POST /projects/shop/envs/dev/actions/refresh_runner";
-    let of = |runner: &str, call: &str| {
-        let before = json(200, &value!({ "id": "dev", "runner_id": "old" }));
-        run(&CannedServer::start([(ENVIRONMENT, before), (refresh, answer(runner))]), call)
-    };
-    for (runner, call, expected) in [
-        ("new", "--dry-run", "shop/dev would change from runner `old` to runner `new`"),
-        ("new", "", "shop/dev has changed from runner `old` to runner `new`"),
-        ("old", "--dry-run", "shop/dev keeps runner `old`"),
-    ] {
-        let printed = of(runner, &format!("refresh-runner shop dev {call}"));
-        assert!(printed.contains(expected), "{printed}");
+fn an_encrypted_log_says_how_to_read_it_and_is_piped_unchanged() {
+    let key = age::x25519::Identity::generate();
+    let sealed = age::encrypt(&key.to_public(), b"one\n").unwrap();
+    let server =
+        CannedServer::start([(LOGS, stream(&canyon_api::sealed_log::encode_frame(&sealed)))]);
+    let printed = run(&server, "logs 01970000-0000-7000-8000-000000000001");
+    assert!(
+        printed.starts_with("exit: 0\n") && printed.contains("age-encryption.org/v1"),
+        "{printed}"
+    );
+    let stderr = printed.split_once("--- stderr\n").unwrap().1;
+    insta::assert_snapshot!(stderr, @"
+    warning: the log of deployment 01970000-0000-7000-8000-000000000001 is encrypted
+    hint: read it with the secret key of its --logs-recipient: canyon logs 01970000-0000-7000-8000-000000000001 --identity FILE
+    ");
+    for columns in [0, 100] {
+        let folder = tempfile::tempdir().unwrap();
+        let call = "logs 01970000-0000-7000-8000-000000000001";
+        let mut call = Invocation::new(folder.path(), call).at(&server);
+        let shown = shown_on_terminal(call.command(), columns);
+        assert!(shown.starts_with("exit: 2\nerror: the log of deployment"), "{columns}: {shown}");
+        assert!(shown.contains("--identity FILE") && !shown.contains("age-encryption"), "{shown}");
     }
 }
 
 #[test]
-fn a_deletion_is_waited_for_and_its_failure_is_the_commands() {
-    let environment = |status: &str, message: &str| {
-        json(
-            200,
-            &value!({ "id": "dev", "project_id": "shop", "uuid": ID, "status": status,
-                "status_message": message, "runner_id": "laptop" }),
-        )
+fn a_list_on_a_terminal_fits_its_width_and_in_a_pipe_is_whole() {
+    let description = "a description that is far too long for the terminal of this user";
+    let runner = value!({"id": "laptop-of-the-team", "state": "ready", "description": description});
+    let server = CannedServer::start([("GET /runners", list(&[runner]))]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut call = Invocation::new(folder.path(), "list runners").at(&server);
+    let shown = shown_on_terminal(call.command(), 72);
+    assert!(shown.contains("\nlaptop-of-the-team  ") && shown.contains('…'), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 72), "{shown}");
+    assert!(run(&server, "list runners").contains(description));
+}
+
+#[test]
+fn a_tail_prints_only_the_last_lines() {
+    let server = CannedServer::start([(LOGS, stream(b"one\ntwo\nthree\n"))]);
+    for (flags, expected) in
+        [("--tail 2", "two\nthree\n"), ("--tail 0", ""), ("--tail 1 -f", "three\n")]
+    {
+        let printed = run(&server, &format!("logs 01970000-0000-7000-8000-000000000001 {flags}"));
+        assert_eq!(printed, format!("exit: 0\n--- stdout\n{expected}--- stderr\n"), "{flags}");
+    }
+}
+
+#[test]
+fn refresh_runner_says_from_which_runner_to_which() {
+    let server = |after: &str, updated: bool| {
+        let result = value!({"runner_id": after, "updated": updated});
+        CannedServer::start([
+            (ENVIRONMENT, json(200, &value!({"id": "dev", "runner_id": "old"}))),
+            ("POST /projects/shop/envs/dev/actions/refresh_runner", json(200, &result)),
+        ])
     };
-    let accepted = json(202, &value!({ "id": "dev", "status": "deleting" }));
-    let none =
-        json(404, &value!({ "error": "API-404", "message": "there is no environment `dev`" }));
-    let delete: &str = "DELETE /projects/shop/envs/dev";
-    let of = |last, call: &str| {
-        let answers = [
-            (ENVIRONMENT, environment("active", "")),
-            (ENVIRONMENT, environment("deleting", "")),
-            (ENVIRONMENT, last),
-            (delete, accepted.clone()),
-        ];
-        run(&CannedServer::start(answers), &format!("delete environment shop dev --yes {call}"))
+    let printed = [
+        run(&server("new", false), "refresh-runner shop dev --dry-run"),
+        run(&server("new", true), "refresh-runner shop dev"),
+        run(&server("old", false), "refresh-runner shop dev --dry-run"),
+    ];
+    insta::assert_snapshot!(printed.join("\n"));
+}
+
+#[test]
+fn a_deletion_is_awaited_until_the_environment_is_gone() {
+    const UUID: &str = "01970000-0000-7000-8000-0000000000e1";
+    let environment = |status: &str, uuid: &str| {
+        let message = if status == "delete_failed" { "the plan failed" } else { "" };
+        json(200, &value!({"id": "dev", "uuid": uuid, "status": status, "status_message": message}))
     };
-    let printed = of(none, "--wait");
-    assert!(
-        printed.starts_with("exit: 0") && printed.contains("deleted environment `dev`"),
-        "{printed}"
-    );
-    let printed = of(environment("delete_failed", "the last destroy run failed"), "--wait");
-    assert!(
-        printed.starts_with("exit: 1") && printed.contains("the last destroy run failed"),
-        "{printed}"
-    );
-    let printed = of(environment("deleting", ""), "--wait --timeout 0");
-    assert!(printed.starts_with("exit: 6") && printed.contains("Canyon continues"), "{printed}");
+    let gone = || json(404, &value!({"error": "API-404", "message": "no environment `dev`"}));
+    let deleting = || environment("deleting", UUID);
+    let ends: [(Answer, &str); 4] = [
+        (gone(), ""),
+        (environment("delete_failed", UUID), ""),
+        (environment("active", "01970000-0000-7000-8000-0000000000e2"), ""),
+        (deleting(), " --timeout 0"),
+    ];
+    let printed = ends.map(|(end, flags)| {
+        let server = CannedServer::start([
+            (ENVIRONMENT, environment("active", UUID)),
+            (ENVIRONMENT, deleting()),
+            (ENVIRONMENT, end),
+            (
+                "DELETE /projects/shop/envs/dev",
+                json(202, &value!({"id": "dev", "status": "deleting"})),
+            ),
+        ]);
+        run(&server, &format!("delete environment shop dev --yes --wait{flags}"))
+    });
+    insta::assert_snapshot!(printed.join("\n"));
 }

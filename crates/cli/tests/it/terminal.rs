@@ -96,6 +96,28 @@ impl Terminal {
     }
 }
 
+/// Exit code and terminal of a program whose stdout and stderr are a terminal with this many columns; 0 if the terminal
+/// does not know.
+pub(crate) fn shown_on_terminal(command: &mut Command, columns: u16) -> String {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let mut screen = File::from(openpt(flags).unwrap());
+    grantpt(&screen).unwrap();
+    unlockpt(&screen).unwrap();
+    let line = ioctl_tiocgptpeer(&screen, flags).unwrap();
+    let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&line, size).unwrap();
+    command.stdin(Stdio::null()).stdout(line.try_clone().unwrap()).stderr(line);
+    let mut child = command.spawn().unwrap();
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let (mut seen, mut part) = (Vec::new(), [0; 4096]);
+    // The read fails with EIO after the program has closed the terminal.
+    while let Ok(length @ 1..) = screen.read(&mut part) {
+        seen.extend(&part[..length]);
+    }
+    let code = child.wait().unwrap().code().unwrap();
+    format!("exit: {code}\n{}", String::from_utf8_lossy(&seen).replace('\r', ""))
+}
+
 impl Drop for Terminal {
     fn drop(&mut self) {
         // If a test fails, its program may still wait for an answer.
