@@ -18,10 +18,10 @@ pub(crate) struct Arguments {
     /// Another module than the one deployed last, as for `deploy`
     #[arg(long, allow_hyphen_values = true)]
     module: Option<String>,
-    /// Set a variable of the module: `name=value`; `[..]` and `{..}` are lists and objects
+    /// Set a variable of the module: `name=value`, where lists and maps are written in HCL
     #[arg(long, value_name = "NAME=VALUE", requires = "module")]
     var: Vec<String>,
-    /// Read variables from a .tfvars.json or .yaml file
+    /// Read variables from a .tfvars, .tfvars.json or .yaml file
     #[arg(long, value_name = "FILE", requires = "module")]
     var_file: Vec<PathBuf>,
     #[command(flatten)]
