@@ -211,6 +211,33 @@ impl Table {
         Ok(!self.page::<Project>(partition, &first, |_| true).await?.items.is_empty())
     }
 
+    /// Whether a project other than `except` has the id `group` or is in that group. Two read units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse the item.
+    pub async fn has_other_project(
+        &self,
+        org: OrgUuid,
+        group: &ProjectId,
+        except: &ProjectId,
+    ) -> Result<bool, StoreError> {
+        if group != except && self.project(org, group).await?.is_some() {
+            return Ok(true);
+        }
+        let prefix = keys::projects_in_group(group);
+        let partition = Partition {
+            operation: Project::KIND.list,
+            pk: keys::projects(org),
+            prefix: Some(&prefix),
+            descending: false,
+        };
+        let two = PageRequest { limit: 2, after: None };
+        let found = self.page::<Project>(partition, &two, |_| true).await?;
+        Ok(found.items.iter().any(|project| project.id != *except))
+    }
+
     /// Renames a project, on condition that it exists. 4 write units.
     ///
     /// # Errors
@@ -229,8 +256,8 @@ impl Table {
     }
 
     /// Deletes a project, on condition that nothing refers to it. 4 write units. Its variables go
-    /// with it, for 2 more and 2 for each KB of them, unless it is a group of other projects too,
-    /// which have them (`keeps_variables`).
+    /// with it, and those of groups that are empty then (`without`), for 2 more each and 2 for each KB
+    /// of them.
     ///
     /// # Errors
     ///
@@ -240,11 +267,12 @@ impl Table {
         &self,
         org: OrgUuid,
         id: &ProjectId,
-        keeps_variables: bool,
+        without: &[ProjectId],
         record: &AuditRecord,
     ) -> Result<Deleted, StoreError> {
-        let variables = || self.variable_set_removal(org, &VariableScope::Project(id.clone()));
-        let dependent = if keeps_variables { Vec::new() } else { vec![variables()] };
+        let removal =
+            |of: &ProjectId| self.variable_set_removal(org, &VariableScope::Project(of.clone()));
+        let dependent = without.iter().map(removal).collect();
         self.delete_named::<Project>(org, &keys::project(org, id), dependent, record).await
     }
 }

@@ -96,15 +96,30 @@ impl App {
             for rule in self.rules_naming(by, id).await? {
                 self.delete_rule_of_project(by, &rule).await?;
             }
-            // The variables of a group apply to its other projects too.
-            let is_group = self.table.is_group(by.org, id).await?;
+            let without = self.left_without_projects(by, id).await?;
             let record = self.record(by, "project.delete", format!("projects/{id}"));
-            let deleted = self.table.delete_project(by.org, id, is_group, &record).await?;
+            let deleted = self.table.delete_project(by.org, id, &without, &record).await?;
             if deleted == Deleted::Yes {
                 return Ok(());
             }
         }
         Err(AppError::contended(id))
+    }
+
+    /// The project and its groups, as far as no other project remains in them: their variables go with it. Otherwise a later
+    /// project of such a name would get the secrets of the former one.
+    async fn left_without_projects(
+        &self,
+        by: &Principal,
+        id: &ProjectId,
+    ) -> Result<Vec<ProjectId>, StoreError> {
+        let mut empty = Vec::new();
+        for group in id.path() {
+            if !self.table.has_other_project(by.org, &group, id).await? {
+                empty.push(group);
+            }
+        }
+        Ok(empty)
     }
 
     async fn rules_naming(

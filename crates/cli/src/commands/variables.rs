@@ -246,7 +246,15 @@ fn content(file: &Path) -> Result<String, CliError> {
 /// The value that the user types, or that stdin has. A terminal does not show a secret.
 fn asked(name: &str, secret: bool) -> Result<String, CliError> {
     if !io::stdin().is_terminal() {
-        return content(Path::new("-")).map(without_last_end);
+        let text = content(Path::new("-"))?;
+        // Without any input, as in a job of CI, an existing value would be replaced by nothing.
+        if text.is_empty() {
+            return Err(CliError::usage_with_hint(
+                format!("`{name}` has no value: stdin is empty"),
+                format!("for an empty value write {name}="),
+            ));
+        }
+        return Ok(without_last_end(text));
     }
     let prompt = format!("{name}: ");
     let stdin = |source| CliError::file("read", Path::new("stdin"), source);

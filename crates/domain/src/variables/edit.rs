@@ -154,7 +154,7 @@ mod tests {
             ("TF_VAR_x", Some(edit(json!("x"), None))),
             ("NUMBER", Some(edit(json!(1), None))),
             ("NUL", Some(edit(json!("a\0b"), None))),
-            ("CANYON_URL", None),
+            ("CANYON_API_URL", None),
         ]);
         edits.read(VariableKind::Terraform, terraform, &mut faults);
         edits.read(VariableKind::Environment, environment, &mut faults);
@@ -166,7 +166,7 @@ mod tests {
         `terraform["none"].value` is `null`: remove the variable instead, with `null` in place of its object
         `terraform["note"].description` has at most 200 characters, and no control characters
         `terraform["pin"].value` is too short for a secret: it has at least 6 bytes, because a shorter text is not masked in logs
-        `environment["CANYON_URL"]` cannot be set: the runner sets it itself, or it would change how the runner calls OpenTofu
+        `environment["CANYON_API_URL"]` cannot be set: the runner sets it itself, or it would change how the runner calls OpenTofu
         `environment["NUL"].value` has a NUL character, which no environment variable can have
         `environment["NUMBER"].value` is not a text: the value of an environment variable is one
         `environment["TF_VAR_x"]` names a Terraform variable: set that variable instead, without `TF_VAR_`

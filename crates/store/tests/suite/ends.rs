@@ -166,7 +166,7 @@ async fn a_destroy_run_deletes_its_environment_and_releases_what_it_used(table: 
     let run = destroy(&world).await;
     let deletions = async || {
         [
-            table.delete_project(*org, &id("shop"), false, &record()).await.unwrap(),
+            table.delete_project(*org, &id("shop"), &[], &record()).await.unwrap(),
             table.delete_env_type(*org, &id("testing"), &record()).await.unwrap(),
             table.delete_runner(*org, &id("laptop"), &record()).await.unwrap(),
         ]
@@ -195,8 +195,7 @@ async fn an_environment_whose_destroy_run_fails_stays_and_states_the_reason(tabl
     assert_eq!((dev.status, dev.removed_by), (EnvironmentStatus::DeleteFailed, None));
     assert!(dev.status_message.unwrap().ends_with("ended as failed: the bucket is not empty"));
     assert!(dev.queue.is_idle());
-    let deleted =
-        world.table.delete_project(world.org, &id("shop"), false, &record()).await.unwrap();
+    let deleted = world.table.delete_project(world.org, &id("shop"), &[], &record()).await.unwrap();
     assert_eq!(deleted, Deleted::No);
     // A retry is possible.
     let again = ended(destroy(&world).await, Outcome::Succeeded, at(50));

@@ -46,7 +46,7 @@ async fn delete(World { table, org }: &World, kind: usize) -> Deleted {
         (id("testing"), id("shop"), id("laptop"));
     match kind {
         0 => table.delete_env_type(*org, &env_type, &record()).await.unwrap(),
-        1 => table.delete_project(*org, &project, false, &record()).await.unwrap(),
+        1 => table.delete_project(*org, &project, &[], &record()).await.unwrap(),
         _ => table.delete_runner(*org, &runner, &record()).await.unwrap(),
     }
 }

@@ -100,7 +100,7 @@ async fn two_organizations_with_the_same_ids_neither_see_nor_change_each_other(t
     let dev = ours.env("dev").await;
     assert_eq!(table.delete_environment(org, &dev, &record()).await.unwrap(), Deleted::Yes);
     let deleted = [
-        table.delete_project(org, &id("shop"), false, &record()).await.unwrap(),
+        table.delete_project(org, &id("shop"), &[], &record()).await.unwrap(),
         table.delete_env_type(org, &id("testing"), &record()).await.unwrap(),
         table.delete_runner(org, &id("laptop"), &record()).await.unwrap(),
         table.delete_token(org, Uuid::from_u128(1), &record()).await.unwrap(),
@@ -163,7 +163,7 @@ async fn an_organization_finds_nothing_of_another(table: Table) {
     let accepted =
         table.accept_deployment(outsider, &twin.deployment, &bundle(), &env, None, &record()).await;
     assert_eq!(accepted.unwrap(), Accepted::Lost);
-    assert_eq!(table.delete_project(outsider, &shop, false, &record()).await.unwrap(), Deleted::No);
+    assert_eq!(table.delete_project(outsider, &shop, &[], &record()).await.unwrap(), Deleted::No);
     assert_eq!(
         table.delete_token(outsider, Uuid::from_u128(1), &record()).await.unwrap(),
         Deleted::No
