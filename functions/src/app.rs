@@ -25,6 +25,7 @@ mod environment_states;
 pub(crate) mod environments;
 pub mod error;
 pub(crate) mod event_sources;
+mod git_credentials;
 mod held_jobs;
 mod job_hints;
 pub mod job_tokens;

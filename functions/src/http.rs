@@ -19,6 +19,7 @@ mod environments;
 pub mod error;
 mod event_sources;
 mod fields;
+mod git_credentials;
 mod health;
 mod job_tokens;
 mod network_address;
@@ -82,6 +83,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(runner_profiles::routes())
         .merge(runner_rules::routes())
         .merge(concurrency_limits::routes())
+        .merge(git_credentials::routes())
         .merge(variable_sets::routes())
         .merge(event_sources::routes())
         .merge(service_accounts::routes())

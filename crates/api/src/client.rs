@@ -4,6 +4,7 @@ mod agents;
 mod archives;
 mod deployments;
 mod error;
+mod git_credentials;
 mod health;
 mod inventory;
 mod organizations;

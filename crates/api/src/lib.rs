@@ -17,6 +17,7 @@ pub mod env_type;
 pub mod environment;
 pub mod error;
 pub mod event_source;
+pub mod git_credential;
 pub mod job_token;
 pub mod nonce;
 pub mod organization;

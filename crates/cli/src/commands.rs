@@ -9,6 +9,7 @@ pub(crate) mod deploy;
 pub(crate) mod destroy;
 pub(crate) mod doctor;
 pub(crate) mod get;
+pub(crate) mod git_credentials;
 pub(crate) mod limit;
 pub(crate) mod list;
 #[cfg(feature = "local")]

@@ -2,6 +2,7 @@
 
 use crate::deployment::Mode;
 use crate::environment_state::StateFacts;
+use crate::git_credentials::JobGitCredential;
 use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, ProjectId};
 pub use crate::inputs::Inputs;
 use crate::job_identity::JobIdentity;
@@ -96,6 +97,9 @@ pub struct Job {
     /// The variables that the organization keeps for the environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<JobVariable>,
+    /// The credentials for git repositories that the organization keeps for the environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub git_credentials: Vec<JobGitCredential>,
     /// What it must find in the state storage.
     #[serde(default)]
     pub state: StateTask,
@@ -111,8 +115,9 @@ pub struct Job {
 
 /// The newest format of a [`Job`] that this version writes and understands. Format 2 compares and moves states and
 /// limits deletions, format 3 looks for a state that could not be written, format 4 waits for what an unfinished run
-/// left, and format 5 has variables: programs of earlier versions would run such a job and leave that out.
-pub const FORMAT: u32 = 5;
+/// left, format 5 has variables, and format 6 has git credentials: programs of earlier versions would run such a job and
+/// leave that out.
+pub const FORMAT: u32 = 6;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
@@ -121,6 +126,9 @@ impl Job {
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
+        if !self.git_credentials.is_empty() {
+            return 6;
+        }
         if !self.variables.is_empty() {
             return 5;
         }

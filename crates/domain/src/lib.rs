@@ -26,6 +26,7 @@ pub mod events;
 pub mod expiring_cache;
 pub mod failure;
 pub mod field_error;
+pub mod git_credentials;
 pub mod hold;
 pub mod ids;
 pub mod inputs;

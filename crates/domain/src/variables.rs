@@ -11,6 +11,7 @@ pub mod job;
 pub mod scope;
 pub mod secret_json;
 
+use crate::git_credentials::{GitCredential, GitCredentials, MAX_CREDENTIALS};
 use crate::ids::{EnvTypeId, PrincipalId};
 use crate::json::Json;
 use jiff::Timestamp;
@@ -171,6 +172,8 @@ pub struct VariableSet {
     pub env_type: Option<EnvTypeId>,
     /// The variables.
     pub variables: BTreeMap<VariableKey, Variable>,
+    /// The credentials for git repositories, which are kept with the variables so that a claim reads both at once.
+    pub git_credentials: GitCredentials,
     /// When the first was set.
     pub created_at: Timestamp,
     /// When one was last changed.
@@ -182,8 +185,15 @@ pub struct VariableSet {
 impl VariableSet {
     /// A set without variables, which is not stored.
     pub fn empty(scope: VariableScope, env_type: Option<EnvTypeId>, now: Timestamp) -> Self {
-        let variables = BTreeMap::new();
-        Self { scope, env_type, variables, created_at: now, updated_at: now, version: 0 }
+        Self {
+            scope,
+            env_type,
+            variables: BTreeMap::new(),
+            git_credentials: GitCredentials::new(),
+            created_at: now,
+            updated_at: now,
+            version: 0,
+        }
     }
 
     /// The context in which the value of `key` is sealed. A value that was copied to another organization, scope or name
@@ -204,6 +214,12 @@ impl VariableSet {
                 "would have {given} variables; at most {MAX_VARIABLES} are allowed"
             ));
         }
+        if self.git_credentials.len() > MAX_CREDENTIALS {
+            let given = self.git_credentials.len();
+            return Some(format!(
+                "would have {given} git credentials; at most {MAX_CREDENTIALS} are allowed"
+            ));
+        }
         let size = |(key, variable): (&VariableKey, &Variable)| {
             let value = match &variable.value {
                 VariableValue::Plain(value) => value.to_string().len(),
@@ -211,7 +227,9 @@ impl VariableSet {
             };
             key.name.len() + value + variable.description.as_ref().map_or(0, String::len)
         };
-        let bytes: usize = self.variables.iter().map(size).sum();
+        let size_of_credential = |one: &GitCredential| one.sealed.len() / 4 * 3;
+        let bytes = self.variables.iter().map(size).sum::<usize>()
+            + self.git_credentials.values().map(size_of_credential).sum::<usize>();
         (bytes > MAX_SET_BYTES).then(|| {
             format!("would have {} KiB; at most {} are allowed", bytes / 1024, MAX_SET_BYTES / 1024)
         })

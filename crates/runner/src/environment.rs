@@ -8,6 +8,7 @@
 //!
 //! git fetches the module, and gets a fixed list: one of git's own variables could change what git does.
 
+use crate::git_access::{GitAccess, ssh};
 use crate::{identity, identity::files::Files, settings::Settings, workspace::Workspace};
 use crate::{module_variables, registry_token};
 use canyon_domain::ids::ProjectId;
@@ -20,7 +21,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// The variables of the job's environment that git gets.
-const FOR_GIT: [&str; 14] = [
+const FOR_GIT: [&str; 15] = [
     "PATH",
     "HOME",
     "LANG",
@@ -34,6 +35,7 @@ const FOR_GIT: [&str; 14] = [
     "no_proxy",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO",
     "SSH_AUTH_SOCK",
 ];
 
@@ -97,6 +99,7 @@ pub fn of_tofu(
         // Disables the version check that OpenTofu and Terraform make at each start.
         set("CHECKPOINT_DISABLE", "1".as_ref()),
     ]);
+    trust_same_authorities(&mut variables);
     // If that file does not exist, OpenTofu prints a warning on standard output, which breaks its JSON.
     variables.retain(|(name, value)| name != "TF_CLI_CONFIG_FILE" || Path::new(value).exists());
     variables
@@ -107,15 +110,20 @@ fn groups(project: &ProjectId) -> &str {
     project.as_str().rsplit_once('/').map_or("", |(groups, _)| groups)
 }
 
-/// The environment of git. git reads no configuration but this one, never prompts, and uses only the protocol
-/// `scheme`.
-pub fn of_git(settings: &Settings, scheme: &str) -> Variables {
+/// The environment of git. git reads no configuration but this one, never prompts, and uses the protocol `scheme`, and
+/// those of submodules, with the job's credentials.
+pub fn of_git(settings: &Settings, scheme: &str, access: &GitAccess) -> Variables {
     let is_for_git = |name: &OsStr| name.to_str().is_some_and(|name| FOR_GIT.contains(&name));
     let inherited = settings.inherited.iter();
     let mut variables: Variables =
         inherited.filter(|(name, _)| is_for_git(name)).cloned().collect();
+    // A list that git reads in place of its settings `protocol.*`.
+    let protocols = match scheme {
+        "https" | "ssh" => "https:ssh".to_owned(),
+        other => format!("{other}:https:ssh"),
+    };
     let ours = [
-        ("GIT_ALLOW_PROTOCOL", scheme),
+        ("GIT_ALLOW_PROTOCOL", protocols.as_str()),
         ("GIT_CONFIG_NOSYSTEM", "1"),
         ("GIT_CONFIG_GLOBAL", "/dev/null"),
         ("GIT_ATTR_NOSYSTEM", "1"),
@@ -123,14 +131,23 @@ pub fn of_git(settings: &Settings, scheme: &str) -> Variables {
         ("GIT_LFS_SKIP_SMUDGE", "1"),
         ("GIT_ASKPASS", "true"),
         ("SSH_ASKPASS", "true"),
-        // Trust on first use would give no protection: a job connects only once.
-        (
-            "GIT_SSH_COMMAND",
-            "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20",
-        ),
         ("GIT_SSH_VARIANT", "ssh"),
         ("LC_ALL", "C"),
     ];
     variables.extend(ours.map(|(name, value)| (name.into(), value.into())));
+    variables.push(("GIT_SSH_COMMAND".into(), format!("ssh {}", ssh::OPTIONS.join(" ")).into()));
+    variables.extend(access.variables(&variables));
+    trust_same_authorities(&mut variables);
     variables
+}
+
+/// Makes git trust the certificate authorities that the job's other programs trust: the TLS of Debian's git does not read
+/// `SSL_CERT_FILE`.
+fn trust_same_authorities(variables: &mut Variables) {
+    let value = |wanted: &str| variables.iter().rev().find(|(name, _)| name == wanted);
+    if value("GIT_SSL_CAINFO").is_none()
+        && let Some((_, file)) = value("SSL_CERT_FILE")
+    {
+        variables.push(("GIT_SSL_CAINFO".into(), file.clone()));
+    }
 }

@@ -18,6 +18,7 @@ pub mod event;
 pub mod executable;
 pub mod exit;
 pub mod facts;
+pub mod git_access;
 pub mod host_processes;
 pub mod identity;
 pub mod inherited_variables;

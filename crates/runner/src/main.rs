@@ -1,17 +1,19 @@
 //! Reads the settings, serves one attempt, and exits with a code of [`canyon_runner::exit`].
 
 use canyon_runner::{
-    container_log, exit::Exit, metadata_services, protection, settings, settings::Settings,
-    workspace::Workspace,
+    container_log, exit::Exit, git_access::ssh, metadata_services, protection, settings,
+    settings::Settings, workspace::Workspace,
 };
 use secrecy::SecretString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    if arguments.next().as_deref() == Some(metadata_services::ARGUMENT) {
-        // This command belongs to no attempt, so there is no secret to protect.
-        return try_metadata_services(arguments);
+    // These commands have no claim code and no token to protect.
+    match arguments.next().as_deref() {
+        Some(metadata_services::ARGUMENT) => return try_metadata_services(arguments),
+        Some(ssh::ARGUMENT) => return ssh::execute(arguments),
+        Some(_) | None => {}
     }
     // Before anything else: from here on no other process can read this one.
     let claim_code = protection::begin();

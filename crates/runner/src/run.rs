@@ -7,12 +7,12 @@ mod state;
 mod unwritten;
 
 use crate::{
-    container_log::ContainerLog, environment, executable, exit::Exit, identity::Identity,
-    identity::files::Files, log::Log, mask::Mask, module_variables, oom, outputs, result,
-    result::Outcome, seal::Seal, secret_values, session::ApiConnection, session::Session,
-    settings::Settings, shipper::Progress, shipper::Shipper, source, stop::Stop, stop::StopRequest,
-    streams::Streams, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict, verdict::Command,
-    workspace, workspace::Workspace,
+    container_log::ContainerLog, environment, executable, exit::Exit, git_access::GitAccess,
+    identity::Identity, identity::files::Files, log::Log, mask::Mask, module_variables, oom,
+    outputs, result, result::Outcome, seal::Seal, secret_values, session::ApiConnection,
+    session::Session, settings::Settings, shipper::Progress, shipper::Shipper, source, stop::Stop,
+    stop::StopRequest, streams::Streams, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict,
+    verdict::Command, workspace, workspace::Workspace,
 };
 use apply::Applying;
 use canyon_domain::deployment::Mode;
@@ -37,6 +37,8 @@ struct Run {
     /// The token with which the module may read from Canyon.
     read_token: Option<SecretString>,
     workspace: Workspace,
+    /// The credentials for git, until the module is initialized.
+    access: Option<GitAccess>,
     stop: Stop,
     progress: Progress,
     transcript: Transcript,
@@ -54,7 +56,8 @@ struct Run {
 /// Serves a claimed attempt to its end.
 pub async fn serve(session: Session, settings: Settings, workspace: Workspace, stop: Stop) -> Exit {
     let api = session.api.clone();
-    let (mut run, shipper) = match Run::begin(session, settings, workspace, stop.clone()) {
+    let access = GitAccess::prepare(&session.job.git_credentials, &workspace).await;
+    let (mut run, shipper) = match Run::begin(session, settings, workspace, access, stop.clone()) {
         Ok(begun) => begun,
         Err(failure) => {
             let body = Outcome::from(failure).into_body(None);
@@ -90,6 +93,7 @@ impl Run {
         session: Session,
         settings: Settings,
         workspace: Workspace,
+        access: GitAccess,
         stop: Stop,
     ) -> Result<(Self, Shipper), Failure> {
         let Session { job, offsets, report_every, token, read_token, api } = session;
@@ -99,10 +103,11 @@ impl Run {
         let seal =
             recipient("encrypted_outputs_recipient", &job.bundle.encrypted_outputs_recipient)?;
         let log_seal = recipient("encrypted_logs_recipient", &job.bundle.encrypted_logs_recipient)?;
+        let given = secret_values::of(&settings.inherited, &job.secret_variables);
+        let mut kept = secret_values::of_kept(&job.variables);
+        kept.extend(access.secrets().map(str::to_owned));
         let own = [Some(&token), Some(&settings.claim_code), read_token.as_ref()];
         let own = own.into_iter().flatten().map(ExposeSecret::expose_secret);
-        let given = secret_values::of(&settings.inherited, &job.secret_variables);
-        let kept = secret_values::of_kept(&job.variables);
         let secrets = own.chain(given.iter().chain(&kept).map(String::as_str));
         let mut named = job.environment.clone();
         let of_environment = job.variables.iter().filter_map(JobVariable::environment);
@@ -137,6 +142,9 @@ impl Run {
             let text = format!("`{name}` of the job's environment does not reach the module");
             transcript.log.warn(&text);
         }
+        for warning in access.warnings() {
+            transcript.log.warn(&warning);
+        }
         let (shipper, progress) = Shipper::new(api, streams, stop.clone(), report_every);
         let oom_kills = oom::kills();
         let run = Self {
@@ -144,6 +152,7 @@ impl Run {
             settings,
             read_token,
             workspace,
+            access: Some(access),
             stop,
             progress,
             transcript,
@@ -198,7 +207,9 @@ impl Run {
         let begun = Instant::now();
         let folder = self.workspace.source();
         let (module, log) = (&self.job.bundle.module, &mut self.transcript.log);
-        let fetching = source::fetch(module, &folder, api, &self.settings, log);
+        let access = self.access.get_or_insert_default();
+        access.write_keys().map_err(|error| unusable(&error))?;
+        let fetching = source::fetch(module, &folder, api, &self.settings, access, log);
         let module = tokio::select! {
             fetched = fetching => fetched?,
             () = self.stop.reached(StopRequest::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
@@ -228,7 +239,20 @@ impl Run {
 
     fn environment(&self, phase: TokenPhase) -> Vec<(OsString, OsString)> {
         let read_token = self.read_token.as_ref();
-        environment::of_tofu(&self.settings, &self.workspace, &self.job, read_token, phase)
+        let (settings, workspace) = (&self.settings, &self.workspace);
+        let mut variables = environment::of_tofu(settings, workspace, &self.job, read_token, phase);
+        if let Some(access) = &self.access {
+            variables.extend(access.variables(&variables));
+        }
+        variables
+    }
+
+    /// Takes the credentials for git away: everything is fetched, and programs of the module start from here on.
+    fn close_git(&mut self, tofu: &mut Tofu) {
+        if let Some(access) = self.access.take() {
+            access.remove_keys();
+        }
+        tofu.set_environment(self.environment(TokenPhase::Plan));
     }
 
     /// Writes the tokens of `phase` and sets OpenTofu's environment for it.
@@ -266,6 +290,7 @@ impl Run {
             self.init(tofu, api).await?;
             self.check_state(tofu).await?;
         }
+        self.close_git(tofu);
         let plan_file = self.workspace.path(workspace::PLAN);
         let out = format!("-out={}", plan_file.display());
         let inputs = format!("-var-file={}", workspace::INPUTS);

@@ -10,7 +10,7 @@ mod git_failure;
 pub mod inline;
 pub mod links;
 
-use crate::{log::Log, session::ApiConnection, settings::Settings};
+use crate::{git_access::GitAccess, log::Log, session::ApiConnection, settings::Settings};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::Module;
 use canyon_domain::module_source::ModuleSource;
@@ -67,6 +67,7 @@ pub async fn fetch(
     folder: &Path,
     api: &ApiConnection,
     settings: &Settings,
+    access: &GitAccess,
     log: &mut Log,
 ) -> Result<PathBuf, SourceError> {
     let subdirectory = match (&module.source, &module.source_code) {
@@ -83,7 +84,7 @@ pub async fn fetch(
             subdirectory.as_deref()
         }
         (ModuleSource::Git(source), _) => {
-            git::fetch(source, folder, settings).await?;
+            git::fetch(source, folder, settings, access).await?;
             source.subdirectory.as_deref()
         }
     };

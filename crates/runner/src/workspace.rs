@@ -13,6 +13,7 @@
 //! stderr.txt              OpenTofu's standard error
 //! plan.bin                the plan
 //! identity/               the job's tokens for clouds
+//! git/                    the job's keys for git, until the module is initialized
 //! ```
 
 use canyon_api::attempt::Offsets;
@@ -87,6 +88,11 @@ impl Workspace {
     /// The folder of the job's tokens for clouds.
     pub fn identity(&self) -> PathBuf {
         self.path("identity")
+    }
+
+    /// The folder of the job's keys for git.
+    pub fn git(&self) -> PathBuf {
+        self.path("git")
     }
 
     /// `TMPDIR`.

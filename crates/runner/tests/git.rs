@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic when its own setup fails")]
 
 use canyon_domain::module_source::{GitSource, ModuleSource};
+use canyon_runner::git_access::GitAccess;
 use canyon_runner::settings::Settings;
 use canyon_runner::source::{SourceError, git, links};
 use std::fs;
@@ -79,7 +80,7 @@ async fn fetch(url: &str, reference: Option<&str>, into: &Path) -> Result<(), So
     fs::create_dir(into).unwrap();
     let reference = reference.map(str::to_owned);
     let source = GitSource { url: url.to_owned(), subdirectory: None, reference };
-    git::fetch(&source, into, &settings()).await?;
+    git::fetch(&source, into, &settings(), &GitAccess::default()).await?;
     links::check(into)
 }
 
@@ -121,21 +122,10 @@ async fn nothing_of_a_hostile_repository_runs() {
     let canary = folder.join("canary");
     let touch = format!("touch {}", canary.display());
     let script = format!("#!/bin/sh\n{touch}\n");
-    // A submodule whose address is a program; a filter; links; a file that looks like a hook.
-    let submodule = format!(
-        "[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c \"{touch}\"\n\tupdate = !{touch}\n"
-    );
-    repository.commit(".gitmodules", &submodule);
+    // A filter; links; a file that looks like a hook.
     repository.commit(".gitattributes", "*.tf filter=evil diff=evil\n*.bin filter=lfs\n");
     repository.commit(".gitconfig", &format!("[filter \"evil\"]\n\tsmudge = {touch}\n"));
     repository.commit("main.tf", "# hostile");
-    repository.git(&[
-        "update-index",
-        "--add",
-        "--cacheinfo",
-        &format!("160000,{},x", "1".repeat(40)),
-    ]);
-    repository.git(&["commit", "--quiet", "--message=submodule"]);
     let (bare, url) = repository.bare();
     for hook in ["post-checkout", "post-update", "reference-transaction", "pre-receive"] {
         let hook = bare.join("hooks").join(hook);
@@ -146,7 +136,6 @@ async fn nothing_of_a_hostile_repository_runs() {
     let into = folder.join("into");
     fetch(&url, Some("main"), &into).await.unwrap();
     assert_eq!(fs::read_to_string(into.join("main.tf")).unwrap(), "# hostile");
-    assert!(!into.join("x/.git").exists(), "a submodule was fetched");
     assert!(!canary.exists());
 
     // Without the check of the address, as if it had a gap: git's own settings must refuse these.
@@ -164,6 +153,34 @@ async fn nothing_of_a_hostile_repository_runs() {
     }
     for source in [format!("git::{ext}"), format!("git::{url}?ref={upload_pack}")] {
         assert!(source.parse::<ModuleSource>().is_err(), "{source}");
+    }
+}
+
+#[tokio::test]
+async fn no_submodule_runs_a_program() {
+    let repository = Repository::new();
+    let folder = repository.folder.path().to_owned();
+    let canary = folder.join("canary");
+    let touch = format!("touch {}", canary.display());
+    repository.commit("main.tf", "# hostile");
+    let link = format!("160000,{},x", "1".repeat(40));
+    let program = format!("[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c \"{touch}\"\n");
+    let update = format!("[submodule \"x\"]\n\tpath = x\n\turl = ./y\n\tupdate = !{touch}\n");
+    let option = format!("[submodule \"x\"]\n\tpath = x\n\turl = --upload-pack={touch}\n");
+    let mut number = 0;
+    for (submodule, expected) in
+        [(program, "'ext' not allowed"), (update, "update"), (option, "upload-pack")]
+    {
+        number += 1;
+        repository.commit(".gitmodules", &submodule);
+        repository.git(&["update-index", "--add", "--cacheinfo", &link]);
+        repository.git(&["commit", "--quiet", "--message=submodule"]);
+        let bare = folder.join(format!("bare-{number}"));
+        repository.git(&["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
+        let url = format!("file://{}", bare.display());
+        let error = fetch(&url, None, &folder.join("into")).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{submodule}: {error}");
+        assert!(!canary.exists(), "{submodule}");
     }
 }
 
@@ -189,7 +206,9 @@ async fn the_cause_of_a_failed_ssh_fetch_is_in_the_error() {
     fs::create_dir(&into).unwrap();
     let fetched = async |url: &str| {
         let source = GitSource { url: url.to_owned(), subdirectory: None, reference: None };
-        git::fetch(&source, &into, &settings_with_path(&path)).await.unwrap_err()
+        git::fetch(&source, &into, &settings_with_path(&path), &GitAccess::default())
+            .await
+            .unwrap_err()
     };
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = fetched(&format!("ssh://git@{address}/x.git")).await;
@@ -199,8 +218,11 @@ async fn the_cause_of_a_failed_ssh_fetch_is_in_the_error() {
         "{message}"
     );
     for (words, hint) in [
-        ("git@127.0.0.1: Permission denied (publickey).", "give the job an ssh key"),
-        ("Host key verification failed.", "~/.ssh/known_hosts"),
+        (
+            "git@127.0.0.1: Permission denied (publickey).",
+            "canyon set git-credential ssh://127.0.0.1/x.git",
+        ),
+        ("Host key verification failed.", "no git credential is kept for it"),
     ] {
         fs::write(&ssh, format!("#!/bin/sh\necho '{words}' >&2\nexit 255\n")).unwrap();
         Command::new("chmod").arg("+x").arg(&ssh).status().unwrap();

@@ -20,6 +20,9 @@ struct VariableSetItem {
     env_type: Option<EnvTypeId>,
     /// Pairs of key and variable as JSON text: an attribute nests at most 32 levels, and a value may have more.
     variables: String,
+    /// The git credentials as JSON text, by address. Items of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    git_credentials: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
     version: u64,
@@ -32,6 +35,9 @@ impl VariableSetItem {
             scope: set.scope.clone(),
             env_type: set.env_type.clone(),
             variables: serde_json::to_string(&pairs)?,
+            git_credentials: (!set.git_credentials.is_empty())
+                .then(|| serde_json::to_string(&set.git_credentials))
+                .transpose()?,
             created_at: set.created_at,
             updated_at: set.updated_at,
             version: set.version,
@@ -39,14 +45,17 @@ impl VariableSetItem {
     }
 
     fn read(self) -> Result<VariableSet, StoreError> {
+        let corrupt =
+            |source| StoreError::corrupt("read variables", self.scope.to_string(), source);
         let pairs: Vec<(VariableKey, Variable)> =
-            serde_json::from_str(&self.variables).map_err(|source| {
-                StoreError::corrupt("read variables", self.scope.to_string(), source)
-            })?;
+            serde_json::from_str(&self.variables).map_err(corrupt)?;
+        let credentials = self.git_credentials.as_deref().map(serde_json::from_str).transpose();
+        let git_credentials = credentials.map_err(corrupt)?.unwrap_or_default();
         Ok(VariableSet {
             scope: self.scope,
             env_type: self.env_type,
             variables: pairs.into_iter().collect(),
+            git_credentials,
             created_at: self.created_at,
             updated_at: self.updated_at,
             version: self.version,

@@ -50,7 +50,7 @@ pub(crate) struct Proved {
 
 /// The failure of a job that uses a feature which an older runner would ignore.
 const TOO_OLD: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move a state, judge one \
-    that is in doubt, limit how much a run deletes, nor pass variables to a module. Use the image of this version: `job.image` of the runner";
+    that is in doubt, limit how much a run deletes, pass variables to a module, nor use git credentials. Use the image of this version: `job.image` of the runner";
 
 impl App {
     /// The deployment of an attempt whose token has this hash.
@@ -229,7 +229,7 @@ impl App {
         let (environment, unfinished) = self.with_unfinished(of.org, environment).await?;
         let storage = &definition.state_storage;
         let (storage, state) = environment.state_for_job(deployment, storage, unfinished.as_ref());
-        let kept = Box::pin(self.job_variables(of.org, &environment)).await?;
+        let (kept, git_credentials) = Box::pin(self.job_variables(of.org, &environment)).await?;
         Ok(Ok(Job {
             deployment_id: deployment.id,
             attempt: of.number,
@@ -248,6 +248,7 @@ impl App {
             environment: variables,
             secret_variables: SecretVariables::of(&definition),
             variables: kept,
+            git_credentials,
             identity: definition.configuration.job_identity().cloned(),
             stop_seconds: attempt.limits.stop,
         }))

@@ -1,10 +1,12 @@
 //! The variables that an organization keeps: changes, and what applies to an environment.
 
 use super::App;
+use super::git_credentials;
 use super::permissions::require;
 use crate::app::error::AppError;
 use canyon_domain::causes::Causes;
 use canyon_domain::field_error::FieldErrors;
+use canyon_domain::git_credentials::JobGitCredential;
 use canyon_domain::ids::{EnvId, EnvTypeId, OrgUuid, ProjectId};
 use canyon_domain::inventory::Environment;
 use canyon_domain::json::Json;
@@ -24,9 +26,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 
 /// What the object that a scope names contributes to its set.
-struct Owner {
+pub(super) struct Owner {
     /// The object; `None` for the organization and for groups of projects, which are no objects.
-    stored: Option<ScopeOwner>,
+    pub(super) stored: Option<ScopeOwner>,
     env_type: Option<EnvTypeId>,
 }
 
@@ -101,44 +103,53 @@ impl App {
         env: &EnvId,
     ) -> Result<BTreeMap<VariableKey, EffectiveVariable>, AppError> {
         let environment = self.environment(by, Role::Viewer, project, env).await?;
-        self.variables_of(by.org, &environment).await
+        Ok(effective(self.sets_of(by.org, &environment).await?))
     }
 
-    /// The same for the runner of a job, with the secrets.
+    /// The same for the runner of a job, with the secrets; and its credentials for git repositories.
     pub(crate) async fn job_variables(
         &self,
         org: OrgUuid,
         environment: &Environment,
-    ) -> Result<Vec<JobVariable>, AppError> {
+    ) -> Result<(Vec<JobVariable>, Vec<JobGitCredential>), AppError> {
         let keys = self.master_keys.get().await?;
-        let found = self.variables_of(org, environment).await?;
-        let opened = found.into_iter().map(|(key, EffectiveVariable { variable, from, .. })| {
-            let secret = variable.value.is_secret();
-            let value = match variable.value {
-                VariableValue::Plain(value) => value,
-                VariableValue::Sealed(sealed) => open(&keys, org, &from, &key, &sealed)?,
-            };
-            Ok(JobVariable { kind: key.kind, name: key.name, value: value.into(), secret, from })
-        });
-        opened.collect()
+        let sets = self.sets_of(org, environment).await?;
+        let git_credentials = git_credentials::open_all(&keys, org, &sets)?;
+        let opened =
+            effective(sets).into_iter().map(|(key, EffectiveVariable { variable, from, .. })| {
+                let secret = variable.value.is_secret();
+                let value = match variable.value {
+                    VariableValue::Plain(value) => value,
+                    VariableValue::Sealed(sealed) => open(&keys, org, &from, &key, &sealed)?,
+                };
+                Ok(JobVariable {
+                    kind: key.kind,
+                    name: key.name,
+                    value: value.into(),
+                    secret,
+                    from,
+                })
+            });
+        let variables = opened.collect::<Result<_, AppError>>()?;
+        Ok((variables, git_credentials))
     }
 
-    async fn variables_of(
+    async fn sets_of(
         &self,
         org: OrgUuid,
         environment: &Environment,
-    ) -> Result<BTreeMap<VariableKey, EffectiveVariable>, AppError> {
+    ) -> Result<Vec<VariableSet>, AppError> {
         let Environment { project_id, id, env_type_id, .. } = environment;
         let scopes = VariableScope::covering(project_id, id, env_type_id);
-        Ok(effective(self.table.variable_sets_of(org, &scopes).await?))
+        Ok(self.table.variable_sets_of(org, &scopes).await?)
     }
 
-    fn empty_set(&self, scope: &VariableScope, owner: &Owner) -> VariableSet {
+    pub(super) fn empty_set(&self, scope: &VariableScope, owner: &Owner) -> VariableSet {
         VariableSet::empty(scope.clone(), owner.env_type.clone(), self.now())
     }
 
     /// The object that a scope names, if it exists and `by` has the role `needed` for all of it.
-    async fn owner_of_variables(
+    pub(super) async fn owner_of_variables(
         &self,
         by: &Principal,
         needed: Role,

@@ -6,6 +6,7 @@ use super::{routes, well_known};
 use crate::App;
 use axum::Json;
 use canyon_api::error::ErrorBody;
+use canyon_api::git_credential::{GitCredentialBody, GithubAppBody};
 use canyon_api::runner;
 use canyon_api::variable_set::VariableBody;
 use utoipa::{Modify as _, OpenApi};
@@ -21,8 +22,8 @@ use utoipa_axum::routes;
                        Orchestrator API for what is in scope, with fields and paths of its own.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
-    // The schema of a map does not register the one of its values.
-    components(schemas(VariableBody)),
+    // The schema of a map does not register those of its values.
+    components(schemas(GitCredentialBody, GithubAppBody, VariableBody)),
     modifiers(&BearerScheme),
     security(("bearer" = []))
 )]

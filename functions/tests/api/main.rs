@@ -29,6 +29,7 @@ mod deployments;
 mod enrolment;
 mod environments;
 mod event_sources;
+mod git_credentials;
 mod harness;
 mod held_jobs;
 mod inventory;

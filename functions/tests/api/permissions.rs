@@ -173,6 +173,9 @@ impl World {
             "updateOrganizationVariables"
             | "updateProjectVariables"
             | "updateEnvironmentVariables" => Some(json!({ "terraform": { "a": null } })),
+            "updateOrganizationGitCredentials" | "updateProjectGitCredentials" => {
+                Some(json!({ "credentials": { "https://a": null } }))
+            }
             "createArchiveUploadUrl" => Some(json!({ "size_bytes": 7 })),
             _ => None,
         };

@@ -1,7 +1,7 @@
 //! `canyon list`.
 
 use crate::answer::json;
-use crate::commands::variables;
+use crate::commands::{git_credentials, variables};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
@@ -71,6 +71,9 @@ enum What {
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
+    /// Git credentials that are kept for jobs, without their secrets
+    #[command(visible_alias = "git-credential")]
+    GitCredentials(git_credentials::List),
     /// Variables that are kept for jobs; secrets without their values
     #[command(visible_alias = "variable")]
     Variables(variables::Scope),
@@ -100,6 +103,7 @@ pub(crate) async fn run(
         What::Projects => (Kind::Project, None, vec![]),
         What::Environments { project } => (Kind::Environment, project, vec![]),
         What::Plain(plain) => (Kind::Plain(plain.kind()), None, vec![]),
+        What::GitCredentials(given) => return git_credentials::list(&given, client, output).await,
         What::Variables(scope) => return variables::list(&scope, client, output).await,
         What::Limits => (Kind::ConcurrencyLimit, None, vec![]),
         What::Agents { pending } => {

@@ -1,6 +1,7 @@
 //! `canyon set variable`, `canyon unset variable`, `canyon list variables` and `canyon explain variables`.
 
 use crate::body::read_file;
+use crate::commands::git_credentials;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
@@ -27,6 +28,9 @@ enum Set {
     /// A variable for the jobs of the organization, or of a project, an environment type or an environment
     #[command(visible_alias = "variables", after_help = SET_EXAMPLES)]
     Variable(SetVariable),
+    /// A credential with which jobs read git repositories: a token, a key for SSH, or a GitHub App
+    #[command(after_help = git_credentials::SET_EXAMPLES)]
+    GitCredential(git_credentials::Set),
 }
 
 const SET_EXAMPLES: &str = "\
@@ -87,6 +91,14 @@ Example:
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
+    /// Git credentials of the organization or of a project
+    #[command(
+        visible_alias = "git-credentials",
+        after_help = "\
+Example:
+  canyon unset git-credential --project shop https://github.com/acme"
+    )]
+    GitCredential(git_credentials::Unset),
 }
 
 /// What `canyon explain` explains.
@@ -167,7 +179,10 @@ pub(crate) async fn set(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let Set::Variable(given) = arguments.what;
+    let given = match arguments.what {
+        Set::Variable(given) => given,
+        Set::GitCredential(given) => return git_credentials::set(given, client, output).await,
+    };
     if given.assignments.len() > 1
         && (given.from_file.is_some() || given.assignments.iter().any(|one| !one.contains('=')))
     {
@@ -284,7 +299,10 @@ pub(crate) async fn unset(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let Unset::Variable { scope, kind, names } = arguments.what;
+    let (scope, kind, names) = match arguments.what {
+        Unset::Variable { scope, kind, names } => (scope, kind, names),
+        Unset::GitCredential(given) => return git_credentials::unset(given, client, output).await,
+    };
     let path = scope.path();
     let known = client.variables(&path).await?;
     let of_kind = match kind {

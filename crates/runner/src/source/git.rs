@@ -1,12 +1,12 @@
 //! Fetches a module with the real `git`.
 //!
-//! git treats the repository as data: no hook, submodule, filter, helper or transport of the repository's choice
-//! runs. The address and the ref were checked when the deployment was accepted
-//! ([`canyon_domain::module_source`]). They are passed after `--end-of-options` nevertheless: as
-//! options they have led to code execution elsewhere (Tekton CVE-2026-40938, go-getter
-//! CVE-2024-3817), as have submodules (git CVE-2024-32002, CVE-2025-48384).
+//! git treats the repository as data: no hook, filter, helper or transport of the repository's choice runs. Submodules
+//! are fetched, as OpenTofu does for child modules, over HTTPS and SSH only. The address and the ref were checked when the
+//! deployment was accepted ([`canyon_domain::module_source`]). They are passed after `--end-of-options` nevertheless: as
+//! options they have led to code execution elsewhere (Tekton CVE-2026-40938, go-getter CVE-2024-3817).
 
 use super::{SourceError, git_failure};
+use crate::git_access::GitAccess;
 use crate::{environment, reaper::OwnChild, settings::Settings};
 use canyon_domain::module_source::GitSource;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ const COMMAND_TIMEOUT: Duration = Duration::from_mins(5);
 struct Git<'a> {
     program: PathBuf,
     settings: &'a Settings,
+    access: &'a GitAccess,
+    address: &'a str,
     scheme: &'a str,
     folder: &'a Path,
 }
@@ -33,6 +35,7 @@ pub async fn fetch(
     source: &GitSource,
     folder: &Path,
     settings: &Settings,
+    access: &GitAccess,
 ) -> Result<(), SourceError> {
     let program = settings.find_program("git").ok_or_else(|| {
         SourceError::Unusable(
@@ -41,7 +44,7 @@ pub async fn fetch(
         )
     })?;
     let scheme = source.url.split_once("://").map_or("https", |(scheme, _)| scheme);
-    let git = Git { program, settings, scheme, folder };
+    let git = Git { program, settings, access, address: &source.url, scheme, folder };
     // Without templates there are no sample hooks either.
     git.must(&["init", "--quiet", "--template="]).await?;
     let commit = match &source.reference {
@@ -49,7 +52,13 @@ pub async fn fetch(
         Some(name) => git.fetch_reference(source, name).await?,
     };
     git.must(&["checkout", "--quiet", "--detach", "--force", "--no-recurse-submodules", &commit])
-        .await
+        .await?;
+    if !folder.join(".gitmodules").is_file() {
+        return Ok(());
+    }
+    // Relative addresses of submodules start at that of the repository.
+    git.must(&["config", "remote.origin.url", &source.url]).await?;
+    git.must(&["submodule", "--quiet", "update", "--init", "--recursive", "--checkout"]).await
 }
 
 impl Git<'_> {
@@ -99,14 +108,12 @@ impl Git<'_> {
             return Ok(());
         }
         let command = arguments.first().copied().unwrap_or_default();
-        Err(git_failure::of(command, &String::from_utf8_lossy(&output.stderr)))
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        Err(git_failure::of(command, &stderr, self.address, self.access.covering(self.address)))
     }
 
     async fn run(&self, arguments: &[&str]) -> Result<Output, SourceError> {
-        let allow = format!("protocol.{}.allow=always", self.scheme);
         let settings = [
-            "protocol.allow=never",
-            &allow,
             "core.hooksPath=/dev/null",
             "core.fsmonitor=false",
             "core.symlinks=true",
@@ -122,7 +129,7 @@ impl Git<'_> {
             .args(arguments)
             .current_dir(self.folder)
             .env_clear()
-            .envs(environment::of_git(self.settings, self.scheme))
+            .envs(environment::of_git(self.settings, self.scheme, self.access))
             // Standard input is the job's lock: every process that holds it belongs to the job.
             .stdin(Stdio::inherit())
             .stdout(Stdio::piped())

@@ -1,6 +1,7 @@
 //! The failure of a git command, with the error output of git and ssh.
 
 use super::SourceError;
+use crate::git_access::Covering;
 use crate::{unreachable, url_credentials};
 use canyon_domain::failure::shortened_to;
 
@@ -16,36 +17,76 @@ const NOISE: [&str; 4] = [
 ];
 
 /// Pairs of a text in the error output and the hint for it.
-const HINTS: [(&str, &str); 8] = [
-    ("Host key verification failed", "put the host's key into ~/.ssh/known_hosts of the job"),
-    ("Permission denied (", "give the job an ssh key that may read the repository"),
-    ("could not read Username", "the job has no credential for it"),
-    ("Authentication failed", "the job has no credential for it"),
+const HINTS: [(&str, &str); 4] = [
     ("redirect", "redirects are not followed, give the address that it leads to"),
     ("ould not resolve host", "check the host's name, and that the job can resolve it"),
     ("refused", "check the address, and that the job can reach it"),
     ("imed out", "check that the job can reach the host"),
 ];
 
-/// The failure of `git command`, which wrote `stderr`.
+/// Signs of a server that does not know the caller, or shows it no such repository.
+const NOT_PERMITTED: [&str; 7] = [
+    "Permission denied (",
+    "could not read Username",
+    "Authentication failed",
+    "could not be found",
+    "epository not found",
+    "not found",
+    "error: 403",
+];
+/// The sign of a host that ssh does not know, or that has another key.
+const UNKNOWN_HOST: &str = "Host key verification failed";
+
+/// The failure of `git command`, which wrote `stderr`, at the repository `address`; `credential` covers it.
 ///
 /// The cause of a failed ssh fetch is in ssh's own lines, before git's `fatal:` line. That line only says that
 /// the remote repository could not be read.
-pub(super) fn of(command: &str, stderr: &str) -> SourceError {
+pub(super) fn of(
+    command: &str,
+    stderr: &str,
+    address: &str,
+    credential: Option<Covering<'_>>,
+) -> SourceError {
     let lines = stderr
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !NOISE.iter().any(|noise| line.starts_with(noise)));
     let text = url_credentials::hidden(&lines.collect::<Vec<_>>().join("; "));
     let text = if text.is_empty() { "it printed no error" } else { text.as_str() };
-    let hint = HINTS.iter().find(|(sign, _)| text.contains(sign));
-    let hint = hint.map_or_else(String::new, |(_, hint)| format!("; {hint}"));
+    let hint =
+        HINTS.iter().find(|(sign, _)| text.contains(sign)).map(|(_, hint)| (*hint).to_owned());
+    let gives_none = credential.and_then(|credential| credential.missing);
+    let unreachable =
+        gives_none.is_some_and(|missing| missing.unreachable) || unreachable::is_reported_in(text);
+    let hint = about_credential(text, address, credential).or(hint);
+    let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
     let message = format!("`git {command}` failed: {}{hint}", shortened_to(text, LONGEST));
-    if unreachable::is_reported_in(text) {
-        SourceError::Unreachable(message)
-    } else {
-        SourceError::Refused(message)
+    if unreachable { SourceError::Unreachable(message) } else { SourceError::Refused(message) }
+}
+
+/// What to do about the credential, if the failure is one of access.
+fn about_credential(text: &str, address: &str, credential: Option<Covering<'_>>) -> Option<String> {
+    let is_unknown_host = text.contains(UNKNOWN_HOST);
+    if !is_unknown_host && !NOT_PERMITTED.iter().any(|sign| text.contains(sign)) {
+        return None;
     }
+    let Some(Covering { repositories, from, missing }) = credential else {
+        let address = url_credentials::hidden(address);
+        let address = address.replacen("ssh://git@", "ssh://", 1);
+        return Some(format!(
+            "no git credential is kept for it: set one with `canyon set git-credential {address}`, or for a shorter address"
+        ));
+    };
+    let which = format!("the git credential for `{repositories}` of {from}");
+    Some(match missing {
+        Some(missing) => format!("{which} gives no token: {}", missing.reason),
+        None if is_unknown_host => {
+            format!(
+                "{which} has other host keys: compare them with those that the host publishes, and set it again"
+            )
+        }
+        None => format!("{which} was used: check that it is valid and may read the repository"),
+    })
 }
 
 #[cfg(test)]
@@ -71,10 +112,12 @@ mod tests {
             "fatal: could not read Username for 'https://h': terminal prompts disabled\n".to_owned(),
             String::new(),
         ];
-        let errors = cases.map(|stderr| match of("fetch", &stderr) {
-            SourceError::Unreachable(message) => format!("unreachable: {message}"),
-            SourceError::Refused(message) => format!("refused: {message}"),
-            other => panic!("{other:?}"),
+        let errors = cases.map(|stderr| {
+            match of("fetch", &stderr, "ssh://git@git.example.com/net/vpc.git", None) {
+                SourceError::Unreachable(message) => format!("unreachable: {message}"),
+                SourceError::Refused(message) => format!("refused: {message}"),
+                other => panic!("{other:?}"),
+            }
         });
         insta::assert_snapshot!(errors.join("\n"));
     }

@@ -1,0 +1,94 @@
+//! What proves to a git server that a job may read a repository.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretText(String);
+
+impl SecretText {
+    /// The text.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for SecretText {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretText(***)")
+    }
+}
+
+/// The secret of a credential.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum GitSecret {
+    /// A user name and a token or password, for HTTPS.
+    Token {
+        /// The user name.
+        username: String,
+        /// The token or password.
+        token: SecretText,
+    },
+    /// A key, for SSH.
+    SshKey {
+        /// The private key in the format of OpenSSH, without a passphrase.
+        private_key: SecretText,
+        /// Lines of a `known_hosts` file: the keys by which ssh recognizes the host.
+        known_hosts: String,
+    },
+    /// An installation of a GitHub App, for HTTPS. The runner gets a token for it, which may only read repositories and
+    /// expires within an hour.
+    GithubApp {
+        /// The id of the app, or its client id.
+        app_id: String,
+        /// The id of the installation.
+        installation_id: u64,
+        /// The app's private key in PEM.
+        private_key: SecretText,
+    },
+}
+
+/// What callers may see of a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum GitSecretKind {
+    /// [`GitSecret::Token`].
+    Token {
+        /// The user name.
+        username: String,
+    },
+    /// [`GitSecret::SshKey`].
+    SshKey {
+        /// The fingerprint of the key, as `ssh-keygen -l` prints it.
+        fingerprint: String,
+        /// The host's keys.
+        known_hosts: String,
+    },
+    /// [`GitSecret::GithubApp`].
+    GithubApp {
+        /// The id of the app, or its client id.
+        app_id: String,
+        /// The id of the installation.
+        installation_id: u64,
+    },
+}
+
+impl GitSecretKind {
+    /// Its name on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Token { .. } => "token",
+            Self::SshKey { .. } => "ssh_key",
+            Self::GithubApp { .. } => "github_app",
+        }
+    }
+}

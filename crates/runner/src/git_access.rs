@@ -1,0 +1,238 @@
+//! The job's credentials for git repositories, as git and ssh take them.
+//!
+//! They exist while the module and its child modules are fetched, and not when a program of the module runs:
+//!
+//! * **HTTPS.** git reads settings from its environment (`GIT_CONFIG_COUNT`, git-config(1)). `http.<address>.extraHeader`
+//!   applies to the repositories below the address, by whole segments of the path. The header is in no argument.
+//! * **SSH.** git starts this program in place of ssh ([`ssh`]), which finds the key for the repository and executes ssh.
+//!   ssh reads keys from files only: they are in the job's folder until OpenTofu has initialized the module.
+
+mod github_app;
+pub mod ssh;
+
+use crate::workspace::Workspace;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use canyon_domain::git_credentials::JobGitCredential;
+use canyon_domain::git_credentials::repository_prefix::{RepositoryPrefix, Transport};
+use canyon_domain::git_credentials::secret::GitSecret;
+use canyon_domain::variables::scope::VariableScope;
+use secrecy::{ExposeSecret, SecretString};
+use ssh::SshKey;
+use std::cmp::Reverse;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use url::Url;
+
+/// A credential that is ready for git.
+#[derive(Debug)]
+struct Ready {
+    repositories: RepositoryPrefix,
+    from: VariableScope,
+    proof: Proof,
+}
+
+#[derive(Debug)]
+enum Proof {
+    /// The value of the header `Authorization`.
+    Header(SecretString),
+    /// A private key and the keys of its host.
+    Key { private: SecretString, known_hosts: String },
+    /// None could be got.
+    Missing(NoToken),
+}
+
+/// The credentials of a job.
+#[derive(Debug, Default)]
+pub struct GitAccess {
+    /// The most specific address first.
+    all: Vec<Ready>,
+    /// What must not be printed.
+    secrets: Vec<SecretString>,
+    /// The folder of the keys.
+    folder: PathBuf,
+}
+
+/// Why a token could not be got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoToken {
+    /// The reason.
+    pub reason: String,
+    /// The server did not answer: it may the next time.
+    pub unreachable: bool,
+}
+
+/// Which credential covers a repository.
+#[derive(Clone, Copy, Debug)]
+pub struct Covering<'a> {
+    /// The address that it is for.
+    pub repositories: &'a RepositoryPrefix,
+    /// The scope in which it is kept.
+    pub from: &'a VariableScope,
+    /// Why there is no proof, if there is none.
+    pub missing: Option<&'a NoToken>,
+}
+
+impl GitAccess {
+    /// Prepares the credentials of a job. For an installation of a GitHub App it gets a token.
+    pub async fn prepare(credentials: &[JobGitCredential], workspace: &Workspace) -> Self {
+        let mut access = Self { folder: workspace.git(), ..Self::default() };
+        for JobGitCredential { repositories, secret, from } in credentials {
+            let proof = access.proof(repositories, secret).await;
+            access.all.push(Ready {
+                repositories: repositories.clone(),
+                from: from.clone(),
+                proof,
+            });
+        }
+        // git ignores a setting after one that it found for a longer address.
+        access.all.sort_by_key(|one| Reverse(one.repositories.depth()));
+        access
+    }
+
+    async fn proof(&mut self, repositories: &RepositoryPrefix, secret: &GitSecret) -> Proof {
+        match secret {
+            GitSecret::Token { username, token } => self.basic(username, token.expose()),
+            GitSecret::SshKey { private_key, known_hosts } => {
+                self.secrets.push(private_key.expose().to_owned().into());
+                let private = private_key.expose().to_owned().into();
+                Proof::Key { private, known_hosts: known_hosts.clone() }
+            }
+            GitSecret::GithubApp { app_id, installation_id, private_key } => {
+                self.secrets.push(private_key.expose().to_owned().into());
+                let key = private_key.expose();
+                match github_app::token(repositories, app_id, *installation_id, key).await {
+                    Ok(token) => self.basic("x-access-token", token.expose_secret()),
+                    Err(missing) => Proof::Missing(missing),
+                }
+            }
+        }
+    }
+
+    fn basic(&mut self, username: &str, token: &str) -> Proof {
+        let pair = STANDARD.encode(format!("{username}:{token}"));
+        self.secrets.extend([token.to_owned().into(), pair.clone().into()]);
+        Proof::Header(format!("Authorization: Basic {pair}").into())
+    }
+
+    /// What must not be printed.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().map(ExposeSecret::expose_secret)
+    }
+
+    /// Why tokens are missing, for the log.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.all.iter().filter_map(|one| match &one.proof {
+            Proof::Missing(missing) => Some(format!(
+                "the git credential for `{}` of {} gives no token: {}",
+                one.repositories, one.from, missing.reason
+            )),
+            Proof::Header(_) | Proof::Key { .. } => None,
+        })
+    }
+
+    /// The credential that covers the repository at `address`.
+    pub fn covering(&self, address: &str) -> Option<Covering<'_>> {
+        let url = Url::parse(address).ok()?;
+        let transport = match url.scheme() {
+            "https" => Transport::Https,
+            "ssh" => Transport::Ssh,
+            _ => return None,
+        };
+        let port = url.port().unwrap_or_else(|| transport.default_port());
+        let host = url.host_str()?.trim_matches(['[', ']']);
+        let covers = |one: &&Ready| one.repositories.covers(transport, host, port, url.path());
+        self.all.iter().find(covers).map(|Ready { repositories, from, proof }| Covering {
+            repositories,
+            from,
+            missing: match proof {
+                Proof::Missing(missing) => Some(missing),
+                Proof::Header(_) | Proof::Key { .. } => None,
+            },
+        })
+    }
+
+    /// Writes the keys. Call it before git or OpenTofu starts.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub fn write_keys(&self) -> io::Result<()> {
+        let mut keys = Vec::new();
+        for one in &self.all {
+            let Proof::Key { private, known_hosts } = &one.proof else { continue };
+            let number = keys.len();
+            if number == 0 {
+                DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+            }
+            let key = self.folder.join(format!("key-{number}"));
+            let hosts = self.folder.join(format!("known_hosts-{number}"));
+            // ssh refuses a key whose last line has no end.
+            write(&key, &format!("{}\n", private.expose_secret().trim_end()))?;
+            write(&hosts, known_hosts)?;
+            keys.push(SshKey { repositories: one.repositories.clone(), key, known_hosts: hosts });
+        }
+        if keys.is_empty() { Ok(()) } else { write(&self.ssh_settings(), &ssh::to_text(&keys)?) }
+    }
+
+    /// The variables by which git finds the credentials, in addition to `others`.
+    pub fn variables(&self, others: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+        let mut settings = Vec::new();
+        for one in &self.all {
+            let Proof::Header(header) = &one.proof else { continue };
+            for address in spellings(&one.repositories) {
+                let name = format!("http.{address}.extraHeader");
+                settings.push((name, header.expose_secret().to_owned()));
+            }
+        }
+        let mut variables = Vec::new();
+        if !settings.is_empty() {
+            let count = others.iter().rev().find(|(name, _)| name == "GIT_CONFIG_COUNT");
+            let first =
+                count.and_then(|(_, count)| count.to_str()?.parse().ok()).unwrap_or(0_usize);
+            for (index, (name, value)) in (first..).zip(settings) {
+                variables.push((format!("GIT_CONFIG_KEY_{index}").into(), name.into()));
+                variables.push((format!("GIT_CONFIG_VALUE_{index}").into(), value.into()));
+            }
+            let count = first + variables.len() / 2;
+            variables.push(("GIT_CONFIG_COUNT".into(), count.to_string().into()));
+        }
+        if self.all.iter().any(|one| matches!(one.proof, Proof::Key { .. })) {
+            let command = ssh::command(&self.ssh_settings());
+            variables.push(("GIT_SSH_COMMAND".into(), command.into()));
+            // Without it git would first try which options the program understands.
+            variables.push(("GIT_SSH_VARIANT".into(), "ssh".into()));
+        }
+        variables
+    }
+
+    /// Removes the keys. Call it before a program of the module starts.
+    pub fn remove_keys(&self) {
+        // If it cannot be removed, the job's folder goes with the job.
+        fs::remove_dir_all(&self.folder).ok();
+    }
+
+    fn ssh_settings(&self) -> PathBuf {
+        self.folder.join("ssh.json")
+    }
+}
+
+/// The spellings of an address that cover the same repositories: git takes `net` and `net.git` for two.
+fn spellings(repositories: &RepositoryPrefix) -> Vec<String> {
+    let address = repositories.to_string();
+    let other = match address.strip_suffix(".git") {
+        Some(without) => Some(without.to_owned()),
+        None if repositories.depth() > 0 => Some(format!("{address}.git")),
+        None => None,
+    };
+    std::iter::once(address).chain(other).collect()
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    // ssh refuses a key that others may read.
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file?.write_all(text.as_bytes())
+}

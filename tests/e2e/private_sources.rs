@@ -1,0 +1,194 @@
+//! Modules of private repositories: over HTTPS with a token, over SSH with a key, with the token of a GitHub App; for the
+//! module and for its child modules alike.
+
+mod git_host;
+
+use crate::harness::deployments::{assert_succeeded, failure, request};
+use crate::harness::module::from;
+use crate::harness::server::Server;
+use crate::harness::site::{ENV, PROJECT, Site};
+use canyon_api::deployment::Deployment;
+use canyon_domain::failure::FailureClass;
+use canyon_domain::job::Module;
+use git_host::GitHost;
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+
+const TOKEN: &str = "glpat-of-shop-7734";
+/// `robot:` and the token, in base64, as it is in the header of a request.
+const HEADER: &str = "cm9ib3Q6Z2xwYXQtb2Ytc2hvcC03NzM0";
+
+/// A site whose jobs trust the host's certificate, as in a company with its own authority.
+async fn site(host: &GitHost) -> Site {
+    let certificate = host.path("ca.pem").display().to_string();
+    let server = Server::start_with_settings(vec![("SSL_CERT_FILE", certificate)]).await;
+    Site::on(server, &json!({})).await
+}
+
+/// Runs a module to its end, whatever that is.
+async fn run(site: &Site, module: Module) -> Deployment {
+    site.run(&request(ENV, Some(module))).await
+}
+
+/// Sets a git credential of the project on the command line.
+fn set(site: &Site, arguments: &[&str], stdin: &str) {
+    let set = ["set", "git-credential", "--project", PROJECT];
+    site.server.canyon_with(&[&set[..], arguments].concat(), stdin, &[]).done();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_and_its_children_come_from_private_repositories() {
+    let host = GitHost::start();
+    let site = site(&host).await;
+    let leaf = "variable \"name\" {}\noutput \"name\" { value = \"leaf ${var.name}\" }\n";
+    host.add("leaf.git", leaf);
+    host.add("branch.git", leaf);
+    let (https, ssh) = (host.https("branch.git"), host.ssh("leaf.git"));
+    let code = format!(
+        r#"
+module "a" {{
+  source = "git::{https}"
+  name   = "a"
+}}
+module "b" {{
+  source = "git::{ssh}"
+  name   = "b"
+}}
+resource "terraform_data" "looks" {{
+  provisioner "local-exec" {{
+    command = "echo settings: $(env | grep -cE GIT_CONFIG\\|GIT_SSH_); echo keys: $(find .. -name 'key-*' | wc -l)"
+  }}
+}}
+module "c" {{
+  source = "./shared"
+  name   = "c"
+}}
+output "names" {{ value = "${{module.a.name}}, ${{module.b.name}}, ${{module.c.name}}" }}
+"#
+    );
+    host.add("trunk.git", &code);
+    host.add_submodule("trunk.git", "shared", "../branch.git");
+    host.accept_tokens(&[
+        ("/trunk.git", &format!("robot:{TOKEN}")),
+        ("/branch.git", &format!("robot:{TOKEN}")),
+    ]);
+    let module = || from(&format!("git::{}", host.https("trunk.git")));
+
+    // Without a credential the failure says which one to set.
+    let (class, message) = failure(&run(&site, module()).await);
+    assert_eq!(class, FailureClass::User);
+    let command = format!("canyon set git-credential {}", host.https("trunk.git"));
+    assert!(message.contains(&command), "{message}");
+
+    // A wrong one for the whole host: the failure names it.
+    site.server
+        .canyon_with(&["set", "git-credential", &host.https("")], "not-this-token", &[])
+        .done();
+    let (_, message) = failure(&run(&site, module()).await);
+    let named = format!(
+        "the git credential for `{}` of organization",
+        host.https("").trim_end_matches('/')
+    );
+    assert!(message.contains(&named), "{message}");
+
+    // The nearer address counts.
+    for name in ["trunk", "branch"] {
+        set(&site, &["--username", "robot", &host.https(name)], TOKEN);
+    }
+    let (key, known) = (host.path("id"), host.path("known_hosts"));
+    let ssh = [
+        "--ssh-key",
+        key.to_str().unwrap(),
+        "--known-hosts",
+        known.to_str().unwrap(),
+        &host.ssh("leaf"),
+    ];
+    fs::write(&known, host.known_hosts("other_key.pub")).unwrap();
+    set(&site, &ssh, "");
+    let unknown = run(&site, module()).await;
+    let log = site.log(&unknown.id.to_string()).await;
+    assert!(log.contains("Host key verification failed"), "{log}");
+
+    fs::write(&known, host.known_hosts("host_key.pub")).unwrap();
+    set(&site, &ssh, "");
+    let ended = run(&site, module()).await;
+    assert_succeeded(&ended);
+    let id = ended.id.to_string();
+    let outputs = site.client.outputs(&id).await.unwrap();
+    assert_eq!(outputs["names"].value, Some("leaf a, leaf b, leaf c".into()));
+    let log = site.log(&id).await;
+    assert!(log.contains("settings: 0") && log.contains("keys: 0"), "{log}");
+
+    let listed =
+        site.server.canyon(&["list", "git-credentials", "--project", PROJECT, "--out", "json"]);
+    let key = fs::read_to_string(host.path("id")).unwrap();
+    let key_line = key.lines().nth(2).unwrap();
+    for text in [log.as_bytes(), site.server.log().as_bytes(), listed.done().as_bytes()] {
+        assert_no_secret(text, key_line);
+    }
+    let mut files = 0;
+    search(&site.server.data(), key_line, &mut files);
+    assert!(files > 3, "{files} files were searched");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_reads_with_the_token_of_a_github_app_or_says_why_it_has_none() {
+    let host = GitHost::start();
+    let site = site(&host).await;
+    fs::create_dir(host.path("repositories/app")).unwrap();
+    host.add("app/net.git", "output \"x\" { value = 1 }\n");
+    let key = host.path("app-key.pem");
+    let app = |installation: &str| {
+        let (key, address) = (key.to_str().unwrap(), host.https("app"));
+        let app = ["--github-app", "1234", "--installation", installation];
+        set(&site, &[&app[..], &["--private-key", key, &address]].concat(), "");
+    };
+    let module = || from(&format!("git::{}", host.https("app/net.git")));
+    app("5678");
+    assert_succeeded(&run(&site, module()).await);
+    app("9999");
+    let refused = run(&site, module()).await;
+    let (class, message) = failure(&refused);
+    assert_eq!(class, FailureClass::User);
+    assert!(message.contains("installations/9999/access_tokens` answers 401"), "{message}");
+    let log = site.log(&refused.id.to_string()).await;
+    assert!(log.contains("gives no token"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_git_credentials_are_refused_with_what_to_do() {
+    let site = Site::new().await;
+    let said = [
+        &["set", "git-credential", "https://user:pass@git.example.com"][..],
+        &["set", "git-credential", "ssh://git.example.com"],
+        &["set", "git-credential", "git.example.com", "--username", "a:b"],
+        &["set", "git-credential", "git.example.com", "--project", "shpo"],
+        &["set", "git-credential", "git.example.com", "--ssh-key", "id"],
+        &["unset", "git-credential", "git.example.com"],
+    ]
+    .map(|arguments| {
+        let result = site.server.canyon_with(arguments, "a-token\n", &[]);
+        format!("$ canyon {}\n{}\n", arguments.join(" "), result.snapshot())
+    });
+    insta::assert_snapshot!("wrong_git_credentials", said.concat());
+}
+
+fn assert_no_secret(bytes: &[u8], key_line: &str) {
+    for secret in [TOKEN, HEADER, key_line] {
+        let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!found, "{secret} in {}", String::from_utf8_lossy(bytes));
+    }
+}
+
+fn search(folder: &Path, key_line: &str, read: &mut u32) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        if kind.is_dir() {
+            search(&path, key_line, read);
+        } else if kind.is_file() {
+            *read += 1;
+            assert_no_secret(&fs::read(&path).unwrap(), key_line);
+        }
+    }
+}

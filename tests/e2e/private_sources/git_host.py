@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""A git server over HTTPS, by git's own `git http-backend`, and the part of GitHub's API that gives tokens of app installations.
+
+    git_host.py FOLDER
+
+FOLDER has `cert.pem` and `key.pem`, `repositories/`, `app.pem` (an app's public key) and `tokens.json`: which tokens may read
+the repositories below which path. Prints the port, and ends when its standard input closes.
+"""
+
+import base64
+import http.server
+import json
+import os
+import pathlib
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+folder = pathlib.Path(sys.argv[1])
+INSTALLATION = "/api/v3/app/installations/5678/access_tokens"
+OF_APP = "ghs_of_the_installation"
+
+
+def decoded(part):
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def is_of_app(statement):
+    """Whether the app's key signed the statement, which is valid now and names the app."""
+    header, claims, signature = statement.split(".")
+    (folder / "signature").write_bytes(decoded(signature))
+    check = ["openssl", "dgst", "-sha256", "-verify", "app.pem", "-signature", "signature"]
+    signed = subprocess.run(check, cwd=folder, input=f"{header}.{claims}".encode(), capture_output=True)
+    claims = json.loads(decoded(claims))
+    lives = claims["iat"] <= time.time() < claims["exp"] <= time.time() + 600
+    return signed.returncode == 0 and claims["iss"] == "1234" and lives
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, body, headers=()):
+        self.send_response(status)
+        for name, value in [("Content-Length", str(len(body))), *headers]:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def body(self):
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def may_read(self, path):
+        kind, _, given = (self.headers.get("Authorization") or "").partition(" ")
+        tokens = json.loads((folder / "tokens.json").read_text()) | {"/app/": f"x-access-token:{OF_APP}"}
+        expected = next((token for below, token in tokens.items() if path.startswith(below)), None)
+        return kind == "Basic" and base64.b64decode(given).decode() == expected
+
+    def do_POST(self):
+        if self.path != INSTALLATION:
+            return self.serve()
+        asked = json.loads(self.body())
+        statement = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        if asked != {"permissions": {"contents": "read"}} or not is_of_app(statement):
+            return self.answer(401, b'{"message": "A JSON web token could not be decoded"}')
+        self.answer(201, json.dumps({"token": OF_APP, "expires_at": "2099-01-01T00:00:00Z"}).encode())
+
+    def do_GET(self):
+        self.serve()
+
+    def serve(self):
+        path, _, query = self.path.partition("?")
+        if not self.may_read(path):
+            self.body()
+            return self.answer(401, b"", [("WWW-Authenticate", 'Basic realm="git"')])
+        environment = dict(
+            os.environ, GIT_PROJECT_ROOT=str(folder / "repositories"), GIT_HTTP_EXPORT_ALL="1", PATH_INFO=path,
+            QUERY_STRING=query, REQUEST_METHOD=self.command, CONTENT_TYPE=self.headers.get("Content-Type") or "",
+            HTTP_CONTENT_ENCODING=self.headers.get("Content-Encoding") or "",
+            GIT_PROTOCOL=self.headers.get("Git-Protocol") or "",
+            # The repositories belong to the test's user, whoever that is.
+            GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="safe.directory", GIT_CONFIG_VALUE_0="*")
+        done = subprocess.run(["git", "http-backend"], env=environment, input=self.body(), capture_output=True)
+        head, _, body = done.stdout.partition(b"\r\n\r\n")
+        headers = [tuple(line.split(": ", 1)) for line in head.decode().split("\r\n")]
+        status = next((value for name, value in headers if name == "Status"), "200").split()[0]
+        self.answer(int(status), body, [pair for pair in headers if pair[0] != "Status"])
+
+
+tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+tls.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+server.socket = tls.wrap_socket(server.socket, server_side=True)
+print(server.server_port, flush=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.stdin.read()
