@@ -15,6 +15,7 @@ use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
+use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::runner::RunnerType;
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
@@ -129,6 +130,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         agent: None,
         accept_state: false,
         max_deletions: None,
+        partial: false,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),
         reads_in: None,
@@ -155,6 +157,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         encrypted_outputs_recipient: None,
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,
+        options: PlanOptions::default(),
     };
     environment.queue.join(deployment.id).unwrap();
     environment.version += 1;

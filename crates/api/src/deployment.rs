@@ -72,6 +72,19 @@ pub struct DeploymentCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295i64, example = 0)]
     pub max_deletions: Option<u32>,
+    /// Plan only these resources and modules, and what they depend on (`-target`), such as `aws_vpc.main` or
+    /// `module.net["eu"]`. For exceptions: what the plan leaves out stays as it is, although the module may say otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 50)]
+    pub targets: Vec<String>,
+    /// Replace these resources, although the module does not require it (`-replace`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 50)]
+    pub replace: Vec<String>,
+    /// How many operations OpenTofu runs at once (`-parallelism`). Default: OpenTofu's, which is 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 256)]
+    pub parallelism: Option<u16>,
 }
 
 /// A module and the values of its variables.
@@ -125,6 +138,9 @@ pub struct Deployment {
     pub mode: String,
     /// Whether it stops after the plan.
     pub plan_only: bool,
+    /// Whether its plan leaves out resources of the module (`targets`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// With `rollback`: the deployment that it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to_deployment_id: Option<Uuid>,

@@ -179,6 +179,9 @@ pub struct Deployment {
     /// Maximum number of resources that its plan may delete or replace; the environment may allow fewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_deletions: Option<u32>,
+    /// Its plan leaves out resources of the module (`-target`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// The principal that requested it.

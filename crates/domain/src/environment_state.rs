@@ -226,8 +226,8 @@ impl EnvironmentState {
     }
 
     /// The doubt after `deployment`, whose apply perhaps `began`. Only a complete deployment shows that the
-    /// state lists every resource: a plan only reads the state, and a destroy run finds no more than it
-    /// lists.
+    /// state lists every resource: a plan only reads the state, a destroy run finds no more than it
+    /// lists, and a partial run looks at a part.
     fn doubt_after(
         &self,
         deployment: &Deployment,
@@ -236,10 +236,11 @@ impl EnvironmentState {
     ) -> Option<Doubt> {
         let report = deployment.state.as_ref();
         let is_destroy = deployment.mode == Mode::Destroy;
-        let is_whole = deployment.status == Status::Succeeded && deployment.changes_state();
+        let succeeded = deployment.status == Status::Succeeded && deployment.changes_state();
+        let is_whole = succeeded && !deployment.partial;
         let forgets = |attempt: &Attempt| attempt.apply == ApplyNote::Forgets;
         let may_leave_more = || !is_destroy || deployment.attempts.iter().any(forgets);
-        let left_more = !is_whole
+        let left_more = !succeeded
             && report.map_or_else(may_leave_more, |report| {
                 report.incomplete || (!is_destroy && deployment.kept.orphans > 0)
             });
@@ -260,6 +261,7 @@ impl EnvironmentState {
             (_, Some(_)) if is_whole && !is_destroy => None,
             // The run has written its state, and could not read it afterwards.
             (_, None) if is_whole && began && !is_destroy => Some(Doubt::Unseen(deployment.id)),
+            (None, None) if succeeded && began && !is_destroy => Some(Doubt::Unseen(deployment.id)),
             (doubt, _) => doubt,
         }
     }

@@ -235,6 +235,12 @@ fn only_a_complete_deployment_ends_the_doubt_that_a_run_has_left() {
     assert_eq!(run(&doubtful, "succeeded", "apply", "destroy", &whole, &none), UNFINISHED);
     assert_eq!(run(&doubtful, "succeeded", "apply", "deploy", &whole, &none), None);
     assert_eq!(run(&doubtful, "succeeded", "plan", "deploy", &whole, &none), None, "no changes");
+    // A run of a part of the module leaves and ends no doubt.
+    let partial = json!({ "partial": true });
+    assert_eq!(run(&doubtful, "succeeded", "apply", "deploy", &whole, &partial), UNFINISHED);
+    assert_eq!(run(&doubtful, "succeeded", "apply", "deploy", &none, &partial), UNFINISHED);
+    assert_eq!(run(&empty, "succeeded", "apply", "deploy", &whole, &partial), None);
+    assert_eq!(run(&empty, "succeeded", "apply", "deploy", &none, &partial), unseen);
     // An administrator's permission does not end the doubt either.
     let accepting = EnvironmentState {
         change: Some(StorageChange { to: at("/new"), accept: true }),

@@ -7,6 +7,7 @@ use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, ProjectId};
 pub use crate::inputs::Inputs;
 use crate::job_identity::JobIdentity;
 use crate::module_source::ModuleSource;
+use crate::plan_options::PlanOptions;
 use crate::secret_variables::SecretVariables;
 use crate::unfinished_run::UnfinishedRun;
 use crate::unwritten_state::UnwrittenState;
@@ -29,6 +30,9 @@ pub struct Bundle {
     /// The log level of the runner itself.
     #[serde(default)]
     pub log_level: LogLevel,
+    /// Options of the plan.
+    #[serde(default, skip_serializing_if = "PlanOptions::is_default")]
+    pub options: PlanOptions,
 }
 
 /// A module and the values of its variables.
@@ -115,7 +119,7 @@ pub struct Job {
 
 /// The newest format of a [`Job`] that this version writes and understands. Format 2 compares and moves states and
 /// limits deletions, format 3 looks for a state that could not be written, format 4 waits for what an unfinished run
-/// left, format 5 has variables, and format 6 has git credentials: programs of earlier versions would run such a job and
+/// left, format 5 has variables, and format 6 has git credentials and options of the plan: programs of earlier versions would run such a job and
 /// leave that out.
 pub const FORMAT: u32 = 6;
 
@@ -126,7 +130,7 @@ impl Job {
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
-        if !self.git_credentials.is_empty() {
+        if !self.git_credentials.is_empty() || !self.bundle.options.is_default() {
             return 6;
         }
         if !self.variables.is_empty() {
@@ -324,7 +328,15 @@ mod tests {
         let variable = serde_json::json!({
             "kind": "terraform", "name": "a", "value": "x", "from": "organization",
         });
-        assert_eq!(job(serde_json::json!({ "variables": [variable] })), FORMAT);
+        assert_eq!(job(serde_json::json!({ "variables": [variable] })), 5);
+        let credential = serde_json::json!({
+            "repositories": "https://h", "from": "organization",
+            "secret": { "type": "token", "username": "u", "token": "t" },
+        });
+        assert_eq!(job(serde_json::json!({ "git_credentials": [credential] })), FORMAT);
+        let bundle = |options| serde_json::json!({ "bundle": { "module": { "source": "inline" }, "options": options } });
+        assert_eq!(job(bundle(serde_json::json!({ "targets": ["a.b"] }))), FORMAT);
+        assert_eq!(job(bundle(serde_json::json!({ "parallelism": 1 }))), FORMAT);
         let former = serde_json::json!({ "place": "/old", "backend": {} });
         assert_eq!(state(serde_json::json!({ "move_from": former })), 2);
         assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), 2);

@@ -38,6 +38,7 @@ pub mod manifest;
 pub mod merge_patch;
 pub mod mode;
 pub mod module_source;
+pub mod plan_options;
 pub mod pod_template;
 pub mod polled_job;
 pub mod ports;

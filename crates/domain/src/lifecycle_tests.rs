@@ -52,6 +52,7 @@ fn queued() -> Deployment {
         agent: None,
         accept_state: false,
         max_deletions: None,
+        partial: false,
         created_at: at(0),
         created_by: user(),
         reads_in: None,

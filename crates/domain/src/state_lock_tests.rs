@@ -33,6 +33,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
         agent: None,
         accept_state: false,
         max_deletions: None,
+        partial: false,
         created_at: at(0),
         created_by: PrincipalId(Uuid::from_u128(9)),
         reads_in: None,

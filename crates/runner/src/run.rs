@@ -300,6 +300,8 @@ impl Run {
         if self.job.mode == Mode::Destroy {
             plan.push("-destroy");
         }
+        let options = self.job.bundle.options.of_plan();
+        plan.extend(options.iter().map(String::as_str));
         let ended = self.step_past_locks(tofu, api, Phase::Plan, &plan).await?;
         self.expect(tofu, Phase::Plan, ended, &[0, CHANGES])?;
         let has_changes = ended == Ended::Exited(CHANGES);

@@ -10,6 +10,7 @@ use canyon_domain::environment_state::StateFacts;
 use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
+use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{CallerId, Principal, Role};
 use canyon_domain::scoped_role::{ScopedRole, intersection};
 use canyon_store::contention::MAX_TRIES;
@@ -45,6 +46,8 @@ pub struct DeploymentRequest {
     pub encrypted_logs_recipient: Option<String>,
     /// The log level of the runner.
     pub log_level: LogLevel,
+    /// Options of the plan.
+    pub options: PlanOptions,
 }
 
 /// An `Idempotency-Key`, and the SHA-256 of the body that came with it.
@@ -307,6 +310,7 @@ impl App {
             agent: order.agent.clone(),
             accept_state: order.accept_state,
             max_deletions: order.max_deletions,
+            partial: order.options.is_partial(),
             created_at: now,
             created_by: by.id,
             reads_in,
@@ -352,6 +356,7 @@ impl App {
             encrypted_outputs_recipient: None,
             encrypted_logs_recipient: None,
             log_level: LogLevel::default(),
+            options: PlanOptions::default(),
         };
         for _ in 0..MAX_TRIES {
             let found = self.table.environment(by.org, project, env).await?;

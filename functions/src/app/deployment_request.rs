@@ -5,6 +5,7 @@ use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
+use canyon_domain::plan_options::PlanOptions;
 use serde_json::Value;
 
 /// The request in a body, or all of its faults.
@@ -40,6 +41,10 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
     if body.mode == RequestedMode::PlanOnly && body.plan_only == Some(false) {
         faults.add("plan_only", "`mode: plan_only` contradicts it");
     }
+    if body.mode == RequestedMode::Destroy && !body.replace.is_empty() {
+        faults.add("replace", "does not go with `mode: destroy`, which creates nothing");
+    }
+    let options = PlanOptions::read(&body.targets, &body.replace, body.parallelism, &mut faults);
     let agent = body.agent.map(|agent| agent.parse()).transpose();
     let agent = agent.unwrap_or_else(|error: InvalidId| {
         faults.add("agent", error.to_string());
@@ -64,6 +69,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         encrypted_outputs_recipient: body.encrypted_outputs_recipient,
         encrypted_logs_recipient: body.encrypted_logs_recipient,
         log_level: body.runner_log_level.unwrap_or_default(),
+        options,
     };
     faults.into_result(order)
 }

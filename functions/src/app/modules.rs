@@ -44,6 +44,7 @@ impl App {
             encrypted_outputs_recipient: order.encrypted_outputs_recipient.clone(),
             encrypted_logs_recipient: order.encrypted_logs_recipient.clone(),
             log_level: order.log_level,
+            options: order.options.clone(),
         })
     }
 

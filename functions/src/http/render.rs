@@ -19,6 +19,7 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         completed_at: of.completed_at,
         mode: of.mode.as_str().to_owned(),
         plan_only: of.plan_only,
+        partial: of.partial,
         rollback_to_deployment_id: of.rollback_to.map(|id| id.0),
         status: of.status.as_str().to_owned(),
         status_message: of.message.clone(),

@@ -9,6 +9,7 @@ use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
+use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::ports::{Clock, Entropy as _};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
@@ -255,6 +256,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         agent: None,
         accept_state: false,
         max_deletions: None,
+        partial: false,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),
         reads_in: None,
@@ -284,6 +286,7 @@ fn bundle() -> Bundle {
         encrypted_outputs_recipient: None,
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,
+        options: PlanOptions::default(),
     }
 }
 

@@ -32,6 +32,9 @@ pub(crate) fn request(env: &str, module: Option<Module>) -> DeploymentCreateBody
         runner_log_level: None,
         accept_state: false,
         max_deletions: None,
+        targets: Vec::new(),
+        replace: Vec::new(),
+        parallelism: None,
     }
 }
 

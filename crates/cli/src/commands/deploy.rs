@@ -133,7 +133,11 @@ async fn confirm_destroy(
         return Ok(());
     }
     let environment = request.target();
-    let action = format!("destroy everything in the state of {}", environment.full_name());
+    let what = match &request.flags.target[..] {
+        [] => "everything".to_owned(),
+        targets => targets.join(", "),
+    };
+    let action = format!("destroy {what} in the state of {}", environment.full_name());
     confirm::require_yes(request.flags.yes, &action)?;
     if request.flags.yes {
         return Ok(());
@@ -240,6 +244,9 @@ fn body(request: &Request, module: Option<Module>) -> DeploymentCreateBody {
         runner_log_level: None,
         accept_state: flags.accept_state,
         max_deletions: None,
+        targets: flags.target.clone(),
+        replace: flags.replace.clone(),
+        parallelism: flags.parallelism,
     }
 }
 

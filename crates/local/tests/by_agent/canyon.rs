@@ -13,6 +13,7 @@ use canyon_domain::inventory::{
 };
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
+use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_domain::runner::RunnerDefinition;
@@ -185,6 +186,7 @@ impl Canyon {
             encrypted_outputs_recipient: None,
             encrypted_logs_recipient: None,
             log_level: LogLevel::Info,
+            options: PlanOptions::default(),
         };
         let record = record();
         let stored =
@@ -281,6 +283,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         agent: None,
         accept_state: false,
         max_deletions: None,
+        partial: false,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),
         reads_in: None,

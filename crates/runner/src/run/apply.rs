@@ -40,7 +40,10 @@ impl Run {
         }
         self.identify(tofu, TokenPhase::Apply).await?;
         let plan_file = self.workspace.path(workspace::PLAN).display().to_string();
-        let arguments = ["apply", "-json", "-input=false", LOCK_TIMEOUT, &plan_file];
+        let options = self.job.bundle.options.of_apply();
+        let mut arguments = vec!["apply", "-json", "-input=false", LOCK_TIMEOUT];
+        arguments.extend(options.as_deref());
+        arguments.push(&plan_file);
         let since = Timestamp::now();
         let ended = self.step_past_locks(tofu, api, Phase::Apply, &arguments).await?;
         if ended != Ended::NotStarted {

@@ -11,6 +11,7 @@ use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, PrincipalId, RunnerUuid
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
+use canyon_domain::plan_options::PlanOptions;
 use canyon_store::Table;
 use canyon_store::conditional::Item;
 use canyon_store::deployment_item::Wake;
@@ -136,6 +137,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         agent: None,
         accept_state: false,
         max_deletions: None,
+        partial: false,
         created_at: at(second),
         created_by: principal(),
         reads_in: None,
@@ -164,6 +166,7 @@ pub(crate) fn bundle() -> Bundle {
         encrypted_outputs_recipient: None,
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,
+        options: PlanOptions::default(),
     }
 }
 

@@ -16,6 +16,16 @@ pub(crate) struct RunFlags {
     /// that the provider does not find count too
     #[arg(long, value_name = "N")]
     pub(super) max_deletions: Option<u32>,
+    /// Plan only this resource or module and what it depends on, as `tofu plan -target`; may be repeated. For exceptions: what
+    /// is left out stays as it is
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) target: Vec<String>,
+    /// Replace this resource, as `tofu plan -replace`; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) replace: Vec<String>,
+    /// How many operations OpenTofu runs at once [default: OpenTofu's, 10]
+    #[arg(long, value_name = "N")]
+    pub(super) parallelism: Option<u16>,
     /// Use the state that is in the runner's storage, although the last run did not write it; for
     /// administrators
     #[arg(long)]

@@ -111,6 +111,9 @@ fn body(project: String) -> DeploymentCreateBody {
         runner_log_level: None,
         accept_state: false,
         max_deletions: None,
+        targets: Vec::new(),
+        replace: Vec::new(),
+        parallelism: None,
     }
 }
 
