@@ -11,11 +11,12 @@ resource "terraform_data" "b" { input = "b" }
 output "a" { value = terraform_data.a.id }
 "#;
 
-/// Runs `canyon COMMAND shop dev ...`, and returns the JSON that it prints.
+/// Runs `canyon COMMAND shop dev ...`, and returns the deployment that it prints.
 fn run(server: &Server, command: &str, arguments: &[&str]) -> Value {
     let first = [command, PROJECT, ENV, "--yes", "--out", "json"];
     let done = server.canyon(&[&first[..], arguments].concat());
-    serde_json::from_str(done.done()).unwrap()
+    let printed: Value = serde_json::from_str(done.done()).unwrap();
+    printed["deployment"].clone()
 }
 
 fn counts(deployment: &Value) -> [u64; 3] {

@@ -49,7 +49,7 @@ impl Environment {
         after.settle_applied(deployment);
         let known = self.state.as_ref().and_then(|state| state.facts.as_ref());
         let is_seen = deployment.state.is_some()
-            || deployment.counts.is_some()
+            || (deployment.counts.is_some() && !deployment.partial)
             || known.is_none_or(|facts| facts.resources == 0);
         if deployment.mode == Mode::Destroy
             && deployment.changes_state()
@@ -202,6 +202,26 @@ mod tests {
             let deployment = deployment(number, mode, status, phase);
             assert_eq!(run(&mut environment, &deployment), applied, "after {number}");
         }
+    }
+
+    #[test]
+    fn a_destroy_run_of_a_part_keeps_the_module_unless_it_has_seen_that_nothing_is_left() {
+        let destroyed = |seen: Option<u32>| {
+            let mut environment = with_state(None, Some(3));
+            let mut deployment = deployment(2, "destroy", "succeeded", "apply");
+            deployment.partial = true;
+            deployment.counts = Some(ResourceCounts::default());
+            deployment.state = seen.map(|resources| {
+                serde_json::from_value(
+                    json!({ "lineage": "l", "serial": 2, "resources": resources }),
+                )
+                .unwrap()
+            });
+            run(&mut environment, &deployment)
+        };
+        assert_eq!(destroyed(Some(1)), Some(1));
+        assert_eq!(destroyed(None), Some(1));
+        assert_eq!(destroyed(Some(0)), None);
     }
 
     fn with_state(doubt: Option<Doubt>, resources: Option<u32>) -> Environment {

@@ -1,6 +1,7 @@
 //! Checks the state of a run: the run ends before its plan if the state is not the environment's own.
 
 use super::Run;
+use crate::facts::StateSize;
 use crate::result::Outcome;
 use crate::state_file::{self, MOVED_TO, StateSeen};
 use crate::tofu::Tofu;
@@ -282,6 +283,16 @@ impl Run {
                 )),
             },
             Err(failure) => self.transcript.log.warn(&failure.message),
+        }
+    }
+
+    /// Counts the resources of the state that was seen, if the plan has read only a part of them: the lines of such a run
+    /// do not show how many there are.
+    pub(super) fn count_after_partial_plan(&mut self) {
+        if self.job.bundle.options.is_partial() {
+            let seen = self.state.seen.as_ref();
+            self.transcript.facts.state =
+                seen.map_or(StateSize::Unknown, |seen| StateSize::Counted(seen.facts.resources));
         }
     }
 
