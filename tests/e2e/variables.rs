@@ -111,6 +111,21 @@ fn search(folder: &Path, read: &mut u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_value_in_a_file_of_the_module_never_wins_over_a_kept_one() {
+    let site = Site::new().await;
+    let server = &site.server;
+    fs::create_dir(server.path("module")).unwrap();
+    let code = "# of the team\nvariable /* kept */ \"region\" {}\nresource \"terraform_data\" \"r\" { input = var.region }\n\
+                output \"region\" { value = terraform_data.r.output }\n";
+    fs::write(server.path("module/main.tf"), code).unwrap();
+    fs::write(server.path("module/zz.auto.tfvars"), "region = \"of the module\"\n").unwrap();
+    server.canyon(&["set", "variable", "--project", "shop", "region=kept"]).done();
+    server.canyon(&["deploy", "shop", ENV, "--module", "./module"]).done();
+    let outputs = server.canyon(&["outputs", "shop", ENV, "--out", "json"]);
+    assert!(outputs.done().contains("kept"), "{outputs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn wrong_variables_are_refused_with_what_to_do() {
     let site = Site::new().await;
     let said = [

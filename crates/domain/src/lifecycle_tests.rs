@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::attempt::Salvage;
-use crate::deadline::{
-    Observation, QUEUE_CHECK, STOP_PROOF_TIMEOUT, Step, next_step, observed, stopping,
-};
+use crate::deadline::{Observation, QUEUE_CHECK, STOP_PROOF_TIMEOUT};
+use crate::deadline::{Step, next_step, observed, stopping};
 use crate::deployment::{Mode, StoredResults};
 use crate::failure::{Failure, FailureClass, MAX_ATTEMPTS};
 use crate::ids::{DeploymentId, EnvUuid};

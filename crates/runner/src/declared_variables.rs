@@ -1,10 +1,9 @@
 //! The variables that a module declares.
 //!
 //! The runner passes a kept variable only to a module that declares it: OpenTofu warns about every other one, and an
-//! organization's variables are for many modules. It looks for the first line of each `variable` block. A full parser of
-//! HCL recurses, so that a deeply nested file could end the runner. A line that only looks like a declaration, such as one
-//! in a text, costs one warning of OpenTofu's.
+//! organization's variables are for many modules.
 
+use crate::hcl_blocks;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +21,7 @@ pub fn of(module: &Path) -> Option<BTreeSet<String>> {
         let is = |suffixes: [&str; 2]| suffixes.iter().any(|suffix| name.ends_with(suffix));
         if is([".tf", ".tofu"]) {
             let text = fs::read_to_string(file.path()).ok()?;
-            names.extend(text.lines().filter_map(declared_by_line).map(str::to_owned));
+            names.extend(hcl_blocks::headers(&text).into_iter().filter_map(declared_by_header));
         } else if is([".tf.json", ".tofu.json"]) {
             let text = fs::read(file.path()).ok()?;
             declared_by_json(&serde_json::from_slice(&text).ok()?, &mut names);
@@ -31,20 +30,12 @@ pub fn of(module: &Path) -> Option<BTreeSet<String>> {
     Some(names)
 }
 
-/// The name in `variable "name" {`. HCL allows an identifier instead of a quoted label, and requires all of it on one
-/// line (<https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md#structural-elements>).
-fn declared_by_line(line: &str) -> Option<&str> {
-    let rest = line.trim_start().strip_prefix("variable")?;
-    let (label, rest) = match rest.trim_start().strip_prefix('"') {
-        Some(quoted) => quoted.split_once('"')?,
-        None if rest.starts_with([' ', '\t']) => {
-            let rest = rest.trim_start();
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))?;
-            rest.split_at(end)
-        }
-        None => return None,
-    };
-    (rest.trim_start().starts_with('{') && !label.is_empty()).then_some(label)
+/// The name in `variable "name" {`. HCL allows an identifier instead of a quoted label.
+fn declared_by_header(words: Vec<String>) -> Option<String> {
+    match <[String; 2]>::try_from(words) {
+        Ok([kind, name]) if kind == "variable" => Some(name),
+        Ok(_) | Err(_) => None,
+    }
 }
 
 /// The names in `{"variable": {"name": {…}}}`, where each object may be a list of such objects

@@ -19,6 +19,7 @@ pub mod executable;
 pub mod exit;
 pub mod facts;
 pub mod git_access;
+pub mod hcl_blocks;
 pub mod host_processes;
 pub mod identity;
 pub mod inherited_variables;

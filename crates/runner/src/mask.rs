@@ -6,7 +6,7 @@
 use crate::url_credentials;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Shorter values are common words: masking `true` would hide no secret and make the log unreadable.
@@ -14,6 +14,9 @@ const SHORTEST: usize = 6;
 
 /// The same for one line of a secret with several lines: these have markers and short words in them.
 const SHORTEST_LINE: usize = 8;
+
+/// How many JSON strings, one within the other, a secret is recognized in.
+const NESTED: usize = 4;
 
 /// A variable whose name contains one of these words holds a secret.
 const SECRET_WORDS: [&str; 8] =
@@ -108,8 +111,8 @@ fn forms_of_all<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Vec<Vec<u8>> 
 }
 
 /// The forms of a secret: the value; its long lines; each of these without white space at its ends, or with single
-/// spaces only, as error messages print it. Each of these also inside a JSON string, quoted once, and twice as in an
-/// echoed line, and as a part of an address. The whole value also in base64, with and without padding.
+/// spaces only, as error messages print it. Each of these also inside JSON strings, and as a part of an address. The whole
+/// value also in base64, with and without padding.
 fn forms_of(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)];
     let trimmed = secret.trim_end_matches(['\r', '\n']);
@@ -121,13 +124,22 @@ fn forms_of(secret: &str) -> Vec<Vec<u8>> {
     }
     for text in texts {
         forms.extend([in_query(&text), in_query(&text).replace('+', "%20")]);
-        for quote in [in_json, in_json_of_go] {
-            let once = quote(&text);
-            forms.extend([quote(&once), once]);
-        }
+        forms.extend(quoted(&text));
         forms.push(text);
     }
     forms.into_iter().map(String::into_bytes).collect()
+}
+
+/// `text` inside JSON strings that are in JSON strings, up to [`NESTED`] times, each written as by Go or as by others: an
+/// output may be the JSON of a JSON text, and OpenTofu prints it in a line of JSON.
+fn quoted(text: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let mut last = BTreeSet::from([text.to_owned()]);
+    for _ in 0..NESTED {
+        last = last.iter().flat_map(|text| [in_json(text), in_json_of_go(text)]).collect();
+        all.extend(last.iter().cloned());
+    }
+    all
 }
 
 /// `text` in the query of an address, as Go's `url.QueryEscape` and OpenTofu's `urlencode` write it. In a path, a space is
@@ -166,6 +178,22 @@ fn find(bytes: &[u8], form: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_secret_is_masked_in_json_within_json(secret in "[a-z\"\\\\&<>\u{2028}\n=+/é ]{6,20}", levels in prop::collection::vec(any::<bool>(), 0..=NESTED)) {
+            let mask = Mask::new([secret.as_str()], &BTreeMap::new());
+            let mut text = secret.clone();
+            for is_of_go in levels {
+                let quoted = if is_of_go { in_json_of_go(&text) } else { in_json(&text) };
+                text = format!("{{\"x\":\"{quoted}\"}}");
+                // What is around the secret is quoted too, in the next level.
+                let masked = mask.text(&text);
+                prop_assert!(masked.contains("******"), "{text}: {masked}");
+            }
+        }
+    }
 
     #[test]
     fn a_secret_is_masked_in_every_form_and_the_length_stays() {

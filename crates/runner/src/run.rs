@@ -37,6 +37,8 @@ struct Run {
     /// The token with which the module may read from Canyon.
     read_token: Option<SecretString>,
     workspace: Workspace,
+    /// The name of the file with the inputs, in the module's folder.
+    inputs_file: String,
     /// The credentials for git, until the module is initialized.
     access: Option<GitAccess>,
     stop: Stop,
@@ -153,6 +155,7 @@ impl Run {
             settings,
             read_token,
             workspace,
+            inputs_file: String::new(),
             access: Some(access),
             stop,
             progress,
@@ -216,11 +219,12 @@ impl Run {
             () = self.stop.reached(StopRequest::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
         };
         let variables = module_variables::of(&module, &self.settings.org, &self.job);
-        let removed = workspace::write_module_files(&module, &self.job.backend, &variables.values)?;
+        let files = workspace::write_module_files(&module, &self.job.backend, &variables.values)?;
+        self.inputs_file = files.inputs;
         for warning in variables.warnings {
             self.transcript.log.warn(&warning);
         }
-        for name in removed {
+        for name in files.removed {
             let text = format!("ignored `{name}` of the source: state is in the runner's storage");
             self.transcript.log.warn(&text);
         }
@@ -294,7 +298,7 @@ impl Run {
         self.close_git(tofu);
         let plan_file = self.workspace.path(workspace::PLAN);
         let out = format!("-out={}", plan_file.display());
-        let inputs = format!("-var-file={}", workspace::INPUTS);
+        let inputs = format!("-var-file={}", self.inputs_file);
         let mut plan = vec!["plan", "-json", "-detailed-exitcode", "-input=false", LOCK_TIMEOUT];
         // OpenTofu reads the file in any case; as an argument it takes precedence over the module's own files.
         plan.extend([inputs.as_str(), out.as_str()]);

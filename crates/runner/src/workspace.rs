@@ -39,7 +39,7 @@ pub const ERRORS: &str = "stderr.txt";
 /// The plan.
 pub const PLAN: &str = "plan.bin";
 /// The inputs, in the module's folder.
-pub const INPUTS: &str = "canyon.auto.tfvars.json";
+const INPUTS: &str = "canyon.auto.tfvars.json";
 /// The backend, in the module's folder.
 ///
 /// A block `backend` in an override file replaces a `backend` or `cloud` block of the module
@@ -161,7 +161,16 @@ fn unusable(error: &io::Error) -> Failure {
     Failure::new(FailureClass::Config, message)
 }
 
-/// Writes backend and inputs into the module's folder. Returns the names of the files that were removed from it.
+/// What [`write_module_files`] has done.
+#[derive(Debug)]
+pub struct ModuleFiles {
+    /// The names of the files that were removed from the module's folder.
+    pub removed: Vec<&'static str>,
+    /// The name of the file with the inputs.
+    pub inputs: String,
+}
+
+/// Writes backend and inputs into the module's folder.
 ///
 /// # Errors
 ///
@@ -171,7 +180,7 @@ pub fn write_module_files(
     module: &Path,
     backend: &Value,
     inputs: &Inputs,
-) -> Result<Vec<&'static str>, Failure> {
+) -> Result<ModuleFiles, Failure> {
     let unusable = |error: io::Error| unusable(&error);
     let names = file_names(module).map_err(unusable)?;
     check_names(&names)?;
@@ -186,8 +195,21 @@ pub fn write_module_files(
     let write =
         |name: &str, content: Vec<u8>| write_new(&module.join(name), &content).map_err(unusable);
     write(BACKEND, serde_json::to_vec(backend).map_err(io::Error::from).map_err(unusable)?)?;
-    write(INPUTS, serde_json::to_vec(inputs).map_err(io::Error::from).map_err(unusable)?)?;
-    Ok(removed)
+    let name = inputs_file(&names);
+    write(&name, serde_json::to_vec(inputs).map_err(io::Error::from).map_err(unusable)?)?;
+    Ok(ModuleFiles { removed, inputs: name })
+}
+
+/// A name for the file of the inputs that sorts after every file of its kind in the module: of these, OpenTofu takes the
+/// value of the last one, and an apply compares it with that of the plan.
+fn inputs_file(names: &[String]) -> String {
+    let is_automatic =
+        |name: &&String| name.ends_with(".auto.tfvars") || name.ends_with(".auto.tfvars.json");
+    let last = names.iter().filter(is_automatic).max();
+    match last.filter(|last| last.as_str() > INPUTS) {
+        Some(last) => format!("{last}.{INPUTS}"),
+        None => INPUTS.to_owned(),
+    }
 }
 
 fn file_names(folder: &Path) -> io::Result<Vec<String>> {
@@ -244,7 +266,7 @@ mod tests {
         for name in files {
             fs::write(folder.path().join(name), "").unwrap();
         }
-        write_module_files(folder.path(), &json!({}), &Inputs::new())
+        write_module_files(folder.path(), &json!({}), &Inputs::new()).map(|files| files.removed)
     }
 
     #[test]
@@ -302,5 +324,17 @@ mod tests {
         write_module_files(folder.path(), &json!({}), &Inputs::new()).unwrap();
         assert_eq!(fs::read(outside.path()).unwrap(), b"");
         assert!(outside.path().exists());
+    }
+
+    #[test]
+    fn the_inputs_are_the_last_of_the_automatic_variable_files() {
+        let of = |names: &[&str]| {
+            inputs_file(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&["main.tf", "zz.tfvars", "a.auto.tfvars"]), INPUTS);
+        for later in ["d.auto.tfvars", "zzz.auto.tfvars.json", "~.auto.tfvars"] {
+            let name = of(&["main.tf", "a.auto.tfvars", later]);
+            assert!(name.as_str() > later && name.ends_with(".auto.tfvars.json"), "{name}");
+        }
     }
 }
