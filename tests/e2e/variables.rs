@@ -126,6 +126,20 @@ async fn a_value_in_a_file_of_the_module_never_wins_over_a_kept_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_set_variables_at_once_none_has_to_try_again() {
+    let site = Site::new().await;
+    let server = &site.server;
+    thread::scope(|scope| {
+        for n in 0..16 {
+            let assignment = format!("v{n}={n}");
+            scope.spawn(move || server.canyon(&["set", "variable", &assignment]).done().len());
+        }
+    });
+    let listed = server.canyon(&["list", "variables"]);
+    assert_eq!(listed.done().lines().filter(|line| line.contains(" v")).count(), 16, "{listed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn wrong_variables_are_refused_with_what_to_do() {
     let site = Site::new().await;
     let said = [

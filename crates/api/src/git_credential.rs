@@ -1,6 +1,6 @@
 //! Credentials for git repositories that an organization keeps for its jobs.
 
-use canyon_domain::git_credentials::secret::SecretText;
+use canyon_domain::secret_text::SecretText;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

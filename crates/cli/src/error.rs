@@ -4,6 +4,7 @@ use crate::assignment::AssignmentError;
 use crate::exit::Exit;
 use crate::yaml::YamlError;
 use canyon_api::client::ClientError;
+use canyon_api::error::ErrorBody;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -217,9 +218,25 @@ impl CliError {
         };
         let environments: Vec<String> =
             list("environments").iter().filter_map(environment_line).collect();
-        let mut lines: Vec<String> = list("fields").iter().filter_map(field_line).collect();
+        let fields = list("fields");
+        let mut lines: Vec<String> = match repeated(body) {
+            // The message is the whole sentence about the one field.
+            Some(1) => Vec::new(),
+            Some(_) | None => fields.iter().filter_map(field_line).collect(),
+        };
         lines.extend(shortened(environments));
         lines
+    }
+
+    /// The first line: the message, unless the lines of [`Self::details`] say all of it.
+    pub(crate) fn headline(&self) -> String {
+        match self {
+            Self::Client(ClientError::Refused { body, .. }) => match repeated(body) {
+                Some(count) if count > 1 => format!("the request has {count} faults"),
+                Some(_) | None => self.to_string(),
+            },
+            _ => self.to_string(),
+        }
     }
 }
 
@@ -231,6 +248,14 @@ fn shortened(mut lines: Vec<String>) -> Vec<String> {
     lines.truncate(MAX_LINES);
     lines.extend((more > 0).then(|| format!("and {more} more")));
     lines
+}
+
+/// How many fields a refusal names, if its message repeats the reason of each.
+fn repeated(body: &ErrorBody) -> Option<usize> {
+    let fields = body.details.get("fields")?.as_array()?;
+    let reasons = fields.iter().map(|field| field.get("reason").and_then(Value::as_str));
+    let repeats = |reason: Option<&str>| reason.is_some_and(|reason| body.message.contains(reason));
+    reasons.into_iter().all(repeats).then_some(fields.len())
 }
 
 fn field_line(field: &Value) -> Option<String> {

@@ -123,7 +123,7 @@ impl Output {
 
     /// Reports an error on stderr: what went wrong, why, and what to do next.
     pub(crate) fn error(self, error: &CliError) {
-        self.notice(&format!("error: {error}"));
+        self.notice(&format!("error: {}", error.headline()));
         for detail in error.details() {
             self.notice(&format!("  {detail}"));
         }

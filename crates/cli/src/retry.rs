@@ -10,6 +10,8 @@ use tokio::time::{Instant, sleep};
 
 /// How often a call whose answer was lost is retried.
 const MAX_RETRIES: u32 = 5;
+/// How often a call is retried that others prevent. The pauses become longer, and are 15 s in all on average.
+const MAX_CONTENDED: u64 = 15;
 /// How long calls are retried during an outage: longer than a server takes to restart.
 const MAX_OUTAGE: Duration = Duration::from_mins(2);
 /// The pause between two tries during an outage.
@@ -36,6 +38,23 @@ pub(crate) async fn retry_call<T>(
         retries += 1;
         output.notice(&format!("no answer ({error}); {action}"));
         sleep(Duration::from_millis(200 << retries)).await;
+    }
+}
+
+/// Retries while other callers change the same thing. The call must be idempotent.
+pub(crate) async fn retry_contended<T>(
+    call: impl AsyncFn() -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
+    let mut retries = 0;
+    loop {
+        match call().await {
+            Err(error) if error.code() == Some("contended") && retries < MAX_CONTENDED => {}
+            answer => return answer,
+        }
+        retries += 1;
+        // Each caller waits for a time of its own, so that they do not meet again.
+        let random = u64::from(uuid::Uuid::new_v4().as_bytes()[0]);
+        sleep(Duration::from_millis(random * retries)).await;
     }
 }
 

@@ -9,7 +9,7 @@ pub mod repository_prefix;
 pub mod secret;
 
 use crate::ids::{OrgUuid, PrincipalId};
-use crate::variables::scope::VariableScope;
+use crate::variable_scope::VariableScope;
 use jiff::Timestamp;
 use repository_prefix::RepositoryPrefix;
 use secret::{GitSecret, GitSecretKind};

@@ -50,6 +50,7 @@ pub mod runner_check;
 pub mod runner_profile;
 pub mod runner_rules;
 pub mod scoped_role;
+pub mod secret_text;
 pub mod secret_variables;
 pub mod service_account;
 pub mod slot;
@@ -59,6 +60,7 @@ pub mod to_json;
 pub mod trust_policy;
 pub mod unfinished_run;
 pub mod unwritten_state;
+pub mod variable_scope;
 pub mod variables;
 pub mod waiting;
 

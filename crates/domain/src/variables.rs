@@ -8,14 +8,13 @@
 pub mod edit;
 pub mod effective;
 pub mod job;
-pub mod scope;
 pub mod secret_json;
 
 use crate::git_credentials::{GitCredential, GitCredentials, MAX_CREDENTIALS};
 use crate::ids::{EnvTypeId, PrincipalId};
 use crate::json::Json;
+use crate::variable_scope::VariableScope;
 use jiff::Timestamp;
-use scope::VariableScope;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use canyon_domain::git_credentials::JobGitCredential;
 use canyon_domain::git_credentials::repository_prefix::{RepositoryPrefix, Transport};
 use canyon_domain::git_credentials::secret::GitSecret;
-use canyon_domain::variables::scope::VariableScope;
+use canyon_domain::variable_scope::VariableScope;
 use secrecy::{ExposeSecret, SecretString};
 use ssh::SshKey;
 use std::cmp::Reverse;

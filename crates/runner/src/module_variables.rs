@@ -3,9 +3,9 @@
 
 use crate::declared_variables;
 use canyon_domain::job::{Inputs, Job};
+use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::VariableKind;
 use canyon_domain::variables::job::JobVariable;
-use canyon_domain::variables::scope::VariableScope;
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{EnvId, OrgUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::Environment;
-use canyon_domain::variables::scope::VariableScope;
+use canyon_domain::variable_scope::VariableScope;
 
 impl Table {
     /// Creates an environment. Keys: the environment, the use counts of its project, type and

@@ -12,7 +12,7 @@ use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvTypeId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{DeletionProtection, EnvironmentType, Project};
-use canyon_domain::variables::scope::VariableScope;
+use canyon_domain::variable_scope::VariableScope;
 
 named!(EnvironmentType, "environment type");
 named!(Project, "project");

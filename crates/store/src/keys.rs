@@ -15,7 +15,7 @@ use canyon_domain::ids::{
 };
 use canyon_domain::principal::CallerId;
 use canyon_domain::runner_rules::Scope;
-use canyon_domain::variables::scope::VariableScope;
+use canyon_domain::variable_scope::VariableScope;
 use jiff::Timestamp;
 use uuid::Uuid;
 

@@ -8,7 +8,7 @@ use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::{ConditionCheck, Delete, TransactWriteItem};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{EnvTypeId, OrgUuid};
-use canyon_domain::variables::scope::VariableScope;
+use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::{Variable, VariableKey, VariableSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -13,8 +13,8 @@ use canyon_domain::git_credentials::{
 };
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::VariableSet;
-use canyon_domain::variables::scope::VariableScope;
 use canyon_identity::master_key::MasterKey;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::Saved;

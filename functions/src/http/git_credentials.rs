@@ -16,7 +16,7 @@ use canyon_domain::git_credentials::edit::{self, GitCredentialEdit, GithubApp};
 use canyon_domain::git_credentials::secret::GitSecretKind;
 use canyon_domain::ids::ProjectId;
 use canyon_domain::principal::Principal;
-use canyon_domain::variables::scope::VariableScope;
+use canyon_domain::variable_scope::VariableScope;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 

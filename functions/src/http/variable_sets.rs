@@ -15,9 +15,9 @@ use canyon_api::variable_set::{
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvTypeId, ProjectId};
 use canyon_domain::principal::Principal;
+use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::edit::{VariableEdit, VariableEdits};
 use canyon_domain::variables::effective::EffectiveVariable;
-use canyon_domain::variables::scope::VariableScope;
 use canyon_domain::variables::{self, Variable, VariableKey, VariableKind, VariableValue};
 use std::collections::BTreeMap;
 use utoipa_axum::router::OpenApiRouter;

@@ -5,12 +5,13 @@ use crate::body::read_file;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
+use crate::retry::retry_contended;
 use canyon_api::client::Client;
 use canyon_api::git_credential::{
     GitCredentialBody, GitCredentials, GitCredentialsUpdateBody, GithubAppBody,
 };
 use canyon_domain::git_credentials::repository_prefix::{RepositoryPrefix, Transport};
-use canyon_domain::git_credentials::secret::SecretText;
+use canyon_domain::secret_text::SecretText;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Read as _};
@@ -95,7 +96,8 @@ pub(super) async fn set(given: Set, client: &Client, output: Output) -> Result<E
     let edits = BTreeMap::from([(address.to_string(), Some(body))]);
     let body = GitCredentialsUpdateBody { credentials: edits };
     let project = given.project.as_deref();
-    let mut changed = client.update_git_credentials(project, &body).await?;
+    let update = async || client.update_git_credentials(project, &body).await;
+    let mut changed = retry_contended(update).await?;
     output.notice(&format!("set the git credential for {address} of {}", changed.scope));
     changed.credentials.retain(|other, _| *other == address.to_string());
     show(vec![changed], output)
@@ -117,7 +119,9 @@ pub(super) async fn unset(given: Unset, client: &Client, output: Output) -> Resu
         credentials.insert(address, None);
     }
     let names = credentials.keys().cloned().collect::<Vec<_>>().join(", ");
-    client.update_git_credentials(project, &GitCredentialsUpdateBody { credentials }).await?;
+    let body = GitCredentialsUpdateBody { credentials };
+    let update = async || client.update_git_credentials(project, &body).await;
+    retry_contended(update).await?;
     output.notice(&format!("removed the git credential for {names} of {}", known.scope));
     Ok(Exit::Ok)
 }

@@ -5,11 +5,12 @@ use crate::commands::git_credentials;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
+use crate::retry::retry_contended;
 use crate::variables::by_form;
 use canyon_api::client::Client;
 use canyon_api::variable_set::{VariableBody, VariableSet, VariableSetUpdateBody};
 use canyon_domain::json::Json;
-use canyon_domain::variables::edit::MIN_SECRET_BYTES;
+use canyon_domain::secret_text::MIN_SECRET_BYTES;
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::json;
@@ -207,7 +208,9 @@ pub(crate) async fn set(
         }
         names.push(name);
     }
-    let mut changed = client.update_variables(&given.scope.path(), &body).await?;
+    let path = given.scope.path();
+    let update = async || client.update_variables(&path, &body).await;
+    let mut changed = retry_contended(update).await?;
     output.notice(&format!("set {} of {}", names.join(", "), changed.scope));
     let is_set = |kind: Kind, name: &String| kind == given.kind && names.contains(&name.as_str());
     changed.terraform.retain(|name, _| is_set(Kind::Terraform, name));
@@ -320,7 +323,8 @@ pub(crate) async fn unset(
         Kind::Terraform => VariableSetUpdateBody { terraform: removed, ..Default::default() },
         Kind::Environment => VariableSetUpdateBody { environment: removed, ..Default::default() },
     };
-    let changed = client.update_variables(&path, &body).await?;
+    let update = async || client.update_variables(&path, &body).await;
+    let changed = retry_contended(update).await?;
     output.notice(&format!("removed {} of {}", names.join(", "), changed.scope));
     Ok(Exit::Ok)
 }
@@ -390,7 +394,7 @@ fn show(sets: Vec<VariableSet>, output: Output) -> Result<Exit, CliError> {
 fn shown(secret: bool, value: Option<&Json>) -> String {
     match value {
         _ if secret => "******".to_owned(),
-        Some(Json::String(text)) => text.clone(),
+        Some(Json::String(text)) if !text.is_empty() => text.clone(),
         Some(value) => value.to_string(),
         None => String::new(),
     }

@@ -1,9 +1,10 @@
 //! Changes of credentials, as a caller requests them.
 
 use super::repository_prefix::{RepositoryPrefix, Transport};
-use super::secret::{GitSecret, GitSecretKind, SecretText};
+use super::secret::{GitSecret, GitSecretKind};
 use crate::field_error::FieldErrors;
-use crate::variables::edit::MIN_SECRET_BYTES;
+use crate::secret_text::MIN_SECRET_BYTES;
+use crate::secret_text::SecretText;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ssh_key::{HashAlg, PrivateKey};

@@ -1,31 +1,7 @@
 //! What proves to a git server that a job may read a repository.
 
+use crate::secret_text::SecretText;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// A text that is never printed.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SecretText(String);
-
-impl SecretText {
-    /// The text.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for SecretText {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for SecretText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SecretText(***)")
-    }
-}
 
 /// The secret of a credential.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,14 +4,13 @@ use super::secret_json::SecretJson;
 use super::{MAX_VALUE_BYTES, VariableKey, VariableKind};
 use crate::field_error::FieldErrors;
 use crate::json::Json;
+use crate::secret_text::MIN_SECRET_BYTES;
 use std::collections::BTreeMap;
 
 /// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 200;
 /// The deepest value. It is sent within other objects, and JSON parsers stop at 128 levels.
 const MAX_DEPTH: usize = 64;
-/// The shortest text of a secret, in bytes: the runner masks no shorter one in logs, because it may be a common word.
-pub const MIN_SECRET_BYTES: usize = 6;
 
 /// A change of one variable. What is absent keeps its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

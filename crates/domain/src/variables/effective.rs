@@ -1,7 +1,7 @@
 //! The variables that a job gets, and where each comes from.
 
-use super::scope::VariableScope;
 use super::{Variable, VariableKey, VariableSet};
+use crate::variable_scope::VariableScope;
 use std::collections::BTreeMap;
 
 /// A variable that applies to an environment.

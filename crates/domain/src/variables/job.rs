@@ -1,9 +1,9 @@
 //! The variables that a runner receives with its job.
 
 use super::VariableKind;
-use super::scope::VariableScope;
 use super::secret_json::SecretJson;
 use crate::json::Json;
+use crate::variable_scope::VariableScope;
 use serde::{Deserialize, Serialize};
 
 /// A variable of a job, with its value.

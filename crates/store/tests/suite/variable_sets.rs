@@ -3,7 +3,7 @@
 use crate::world::{World, at, count, race, record};
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::json::Json;
-use canyon_domain::variables::scope::VariableScope;
+use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::{Variable, VariableKey, VariableKind, VariableSet, VariableValue};
 use canyon_store::outcome::{Deleted, Saved};
 use canyon_store::page::PageRequest;
