@@ -63,6 +63,14 @@ pub(crate) fn read_stdin() -> Result<String, CliError> {
     read(io::stdin().lock()).map_err(|source| CliError::file("read", Path::new("stdin"), source))
 }
 
+/// The text of a file, or of stdin for `-`.
+pub(crate) fn read_file_or_stdin(path: &Path) -> Result<String, CliError> {
+    if path != Path::new("-") {
+        return read_file(path);
+    }
+    read(io::stdin()).map_err(|source| CliError::file("read", Path::new("stdin"), source))
+}
+
 /// The whole of a file.
 pub(crate) fn read_file(path: &Path) -> Result<String, CliError> {
     std::fs::File::open(path).and_then(read).map_err(|source| CliError::file("read", path, source))

@@ -99,7 +99,7 @@ impl Reader<'_> {
                 self.skip(1);
             }
             '$' | '%' if self.rest.starts_with("$${") || self.rest.starts_with("%%{") => {
-                self.skip(3)
+                self.skip(3);
             }
             '$' | '%' if self.rest[1..].starts_with('{') => {
                 self.open.push(Open::Brace);

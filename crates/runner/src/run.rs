@@ -4,6 +4,7 @@ mod apply;
 mod locked;
 mod migration;
 mod state;
+mod tofu_environment;
 mod unwritten;
 
 use crate::{
@@ -23,7 +24,6 @@ use canyon_domain::variables::job::JobVariable;
 use locked::LOCK_TIMEOUT;
 use secrecy::{ExposeSecret, SecretString};
 use state::StateKnown;
-use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -240,36 +240,6 @@ impl Run {
     fn grace(&self) -> Duration {
         let time = Duration::from_secs(self.job.stop_seconds.into());
         time.saturating_sub((time / 4).min(Duration::from_secs(10)))
-    }
-
-    fn environment(&self, phase: TokenPhase) -> Vec<(OsString, OsString)> {
-        let read_token = self.read_token.as_ref();
-        let (settings, workspace) = (&self.settings, &self.workspace);
-        let mut variables = environment::of_tofu(settings, workspace, &self.job, read_token, phase);
-        if let Some(access) = &self.access {
-            variables.extend(access.variables(&variables));
-        }
-        variables
-    }
-
-    /// Takes the credentials for git away: everything is fetched, and programs of the module start from here on.
-    fn close_git(&mut self, tofu: &mut Tofu) {
-        if let Some(access) = self.access.take() {
-            access.remove_keys();
-        }
-        tofu.set_environment(self.environment(TokenPhase::Plan));
-    }
-
-    /// Writes the tokens of `phase` and sets OpenTofu's environment for it.
-    async fn identify(&mut self, tofu: &mut Tofu, phase: TokenPhase) -> Result<(), Failure> {
-        let Some(identity) = &mut self.identity else { return Ok(()) };
-        let log = &mut self.transcript.log;
-        if let Err(failure) = identity.enter(phase, &self.stop, log).await {
-            let stopped = self.stop.is_requested();
-            return Err(if stopped { verdict::cancelled(Phase::Plan, false) } else { failure });
-        }
-        tofu.set_environment(self.environment(phase));
-        Ok(())
     }
 
     async fn init(&mut self, tofu: &mut Tofu, api: &ApiConnection) -> Result<(), Failure> {

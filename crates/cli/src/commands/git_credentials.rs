@@ -1,7 +1,7 @@
 //! `canyon set git-credential`, `canyon unset git-credential` and `canyon list git-credentials`.
 
 use crate::answer::json;
-use crate::body::read_file;
+use crate::body::read_file_or_stdin;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
@@ -14,7 +14,7 @@ use canyon_domain::git_credentials::repository_prefix::{RepositoryPrefix, Transp
 use canyon_domain::secret_text::SecretText;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 pub(super) const SET_EXAMPLES: &str = "\
@@ -82,12 +82,12 @@ pub(super) async fn set(given: Set, client: &Client, output: Output) -> Result<E
     let address = address(&given.address, Some(transport))?;
     let mut body = GitCredentialBody { description: given.description, ..Default::default() };
     if let (Some(key), Some(hosts)) = (&given.ssh_key, &given.known_hosts) {
-        body.ssh_key = Some(content(key)?.into());
-        body.known_hosts = Some(content(hosts)?);
+        body.ssh_key = Some(read_file_or_stdin(key)?.into());
+        body.known_hosts = Some(read_file_or_stdin(hosts)?);
     } else if let (Some(app_id), Some(installation_id), Some(key)) =
         (given.github_app, given.installation, &given.private_key)
     {
-        let private_key = content(key)?.into();
+        let private_key = read_file_or_stdin(key)?.into();
         body.github_app = Some(GithubAppBody { app_id, installation_id, private_key });
     } else if given.token_file.is_some() || given.username.is_some() || body.description.is_none() {
         body.token = Some(token(given.token_file.as_deref())?);
@@ -174,10 +174,10 @@ fn address(text: &str, transport: Option<Transport>) -> Result<RepositoryPrefix,
 
 fn token(file: Option<&Path>) -> Result<SecretText, CliError> {
     let text = match file {
-        Some(file) => content(file)?,
+        Some(file) => read_file_or_stdin(file)?,
         None if io::stdin().is_terminal() => rpassword::prompt_password("token: ")
             .map_err(|source| CliError::file("read", Path::new("stdin"), source))?,
-        None => content(Path::new("-"))?,
+        None => read_file_or_stdin(Path::new("-"))?,
     };
     let text = text.trim_end_matches(['\r', '\n']);
     if text.is_empty() {
@@ -187,17 +187,6 @@ fn token(file: Option<&Path>) -> Result<SecretText, CliError> {
         ));
     }
     Ok(text.to_owned().into())
-}
-
-fn content(file: &Path) -> Result<String, CliError> {
-    if file != Path::new("-") {
-        return read_file(file);
-    }
-    let mut text = String::new();
-    io::stdin()
-        .read_to_string(&mut text)
-        .map_err(|source| CliError::file("read", Path::new("stdin"), source))?;
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `canyon set variable`, `canyon unset variable`, `canyon list variables` and `canyon explain variables`.
 
-use crate::body::read_file;
+use crate::body::read_file_or_stdin;
 use crate::commands::git_credentials;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -14,7 +14,7 @@ use canyon_domain::secret_text::MIN_SECRET_BYTES;
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::json;
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 /// What `canyon set` sets.
@@ -229,7 +229,7 @@ fn value_of<'a>(
             return Err(CliError::usage(message));
         }
         (Some((name, text)), None) => (name, text.to_owned()),
-        (None, Some(file)) => (assignment, without_last_end(content(file)?)),
+        (None, Some(file)) => (assignment, without_last_end(read_file_or_stdin(file)?)),
         // A new description or --plain alone keeps the value.
         (None, None) if given.description.is_some() && !given.secret && !given.plain => {
             return Ok((assignment, None));
@@ -251,20 +251,10 @@ fn value_of<'a>(
     Ok((name, Some(value)))
 }
 
-fn content(file: &Path) -> Result<String, CliError> {
-    if file != Path::new("-") {
-        return read_file(file);
-    }
-    let mut text = String::new();
-    let stdin = |source| CliError::file("read", Path::new("stdin"), source);
-    io::stdin().read_to_string(&mut text).map_err(stdin)?;
-    Ok(text)
-}
-
 /// The value that the user types, or that stdin has. A terminal does not show a secret.
 fn asked(name: &str, secret: bool) -> Result<String, CliError> {
     if !io::stdin().is_terminal() {
-        let text = content(Path::new("-"))?;
+        let text = read_file_or_stdin(Path::new("-"))?;
         // Without any input, as in a job of CI, an existing value would be replaced by nothing.
         if text.is_empty() {
             return Err(CliError::usage_with_hint(
