@@ -4,7 +4,7 @@
 mod git_host;
 
 use crate::harness::deployments::{assert_succeeded, failure, request};
-use crate::harness::module::from;
+use crate::harness::module::{from, inline};
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
 use canyon_api::deployment::Deployment;
@@ -154,6 +154,23 @@ async fn a_job_reads_with_the_token_of_a_github_app_or_says_why_it_has_none() {
     assert!(message.contains("installations/9999/access_tokens` answers 401"), "{message}");
     let log = site.log(&refused.id.to_string()).await;
     assert!(log.contains("gives no token"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_follows_no_redirect_to_another_host() {
+    let host = GitHost::start();
+    let site = site(&host).await;
+    set(&site, &[&host.https("")], TOKEN);
+    let child = format!("module \"a\" {{ source = \"git::{}\" }}\n", host.https("moved.git"));
+    let (_, message) = failure(&run(&site, inline(child)).await);
+    assert!(message.contains("moved.git"), "{message}");
+    let visits = fs::read_to_string(host.path("visits")).unwrap();
+    assert!(visits.lines().all(|credential| credential == "None"), "{visits}");
+    fs::remove_file(host.path("visits")).unwrap();
+
+    // The runner itself follows no redirect at all.
+    run(&site, from(&format!("git::{}", host.https("moved.git")))).await;
+    assert!(!host.path("visits").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

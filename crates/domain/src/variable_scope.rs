@@ -42,6 +42,18 @@ impl VariableScope {
     }
 }
 
+impl VariableScope {
+    /// The path below the organization of what is kept for the scope, such as `variables`: for audit records.
+    pub fn path_of(&self, kept: &str) -> String {
+        match self {
+            Self::Organization => kept.to_owned(),
+            Self::Project(id) => format!("projects/{id}/{kept}"),
+            Self::EnvType(id) => format!("env-types/{id}/{kept}"),
+            Self::Environment(project, env) => format!("projects/{project}/envs/{env}/{kept}"),
+        }
+    }
+}
+
 impl FromStr for VariableScope {
     type Err = InvalidScope;
     fn from_str(text: &str) -> Result<Self, InvalidScope> {

@@ -51,7 +51,8 @@ impl App {
             if let Some(excess) = set.excess() {
                 return Err(AppError::conflict(format!("the set `{scope}` {excess}")));
             }
-            let mut record = self.record(by, "git_credentials.update", subject(scope));
+            let mut record =
+                self.record(by, "git_credentials.update", scope.path_of("git-credentials"));
             record.details = details;
             set.updated_at = record.at;
             set.version += 1;
@@ -152,16 +153,4 @@ fn broken(
 ) -> AppError {
     tracing::error!(%scope, %repositories, error = %Causes(error), "a stored git credential cannot be used");
     AppError::internal()
-}
-
-/// The name of the credentials in audit records.
-fn subject(scope: &VariableScope) -> String {
-    match scope {
-        VariableScope::Organization => "git-credentials".to_owned(),
-        VariableScope::Project(id) => format!("projects/{id}/git-credentials"),
-        VariableScope::EnvType(id) => format!("env-types/{id}/git-credentials"),
-        VariableScope::Environment(project, env) => {
-            format!("projects/{project}/envs/{env}/git-credentials")
-        }
-    }
 }

@@ -83,7 +83,7 @@ impl App {
             if let Some(excess) = set.excess() {
                 return Err(AppError::conflict(format!("the set `{scope}` {excess}")));
             }
-            let mut record = self.record(by, "variables.update", subject(scope));
+            let mut record = self.record(by, "variables.update", scope.path_of("variables"));
             record.details = details;
             set.updated_at = record.at;
             set.version += 1;
@@ -284,16 +284,4 @@ fn open(
 fn broken(scope: &VariableScope, key: &VariableKey, error: &(dyn Error + 'static)) -> AppError {
     tracing::error!(%scope, %key, error = %Causes(error), "a stored variable cannot be used");
     AppError::internal()
-}
-
-/// The name of a set in audit records.
-fn subject(scope: &VariableScope) -> String {
-    match scope {
-        VariableScope::Organization => "variables".to_owned(),
-        VariableScope::Project(id) => format!("projects/{id}/variables"),
-        VariableScope::EnvType(id) => format!("env-types/{id}/variables"),
-        VariableScope::Environment(project, env) => {
-            format!("projects/{project}/envs/{env}/variables")
-        }
-    }
 }

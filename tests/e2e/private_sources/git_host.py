@@ -74,6 +74,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def serve(self):
         path, _, query = self.path.partition("?")
+        if path.startswith("/moved.git"):
+            self.body()
+            return self.answer(302, b"", [("Location", f"https://127.0.0.1:{other.server_port}{self.path}")])
         if not self.may_read(path):
             self.body()
             return self.answer(401, b"", [("WWW-Authenticate", 'Basic realm="git"')])
@@ -82,7 +85,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             QUERY_STRING=query, REQUEST_METHOD=self.command, CONTENT_TYPE=self.headers.get("Content-Type") or "",
             HTTP_CONTENT_ENCODING=self.headers.get("Content-Encoding") or "",
             GIT_PROTOCOL=self.headers.get("Git-Protocol") or "",
-            # The repositories belong to the test's user, whoever that is.
+            # git reads only repositories of its own user, which these may not be in a container.
             GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="safe.directory", GIT_CONFIG_VALUE_0="*")
         done = subprocess.run(["git", "http-backend"], env=environment, input=self.body(), capture_output=True)
         head, _, body = done.stdout.partition(b"\r\n\r\n")
@@ -91,10 +94,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(int(status), body, [pair for pair in headers if pair[0] != "Status"])
 
 
+class Other(Handler):
+    """Another host, to which the first one redirects. It notes who comes, and with which credential."""
+
+    def serve(self):
+        with (folder / "visits").open("a") as visits:
+            print(self.headers.get("Authorization"), file=visits)
+        self.body()
+        self.answer(404, b"")
+
+
 tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
 tls.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-server.socket = tls.wrap_socket(server.socket, server_side=True)
-print(server.server_port, flush=True)
-threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def listen(handler):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+other = listen(Other)
+print(listen(Handler).server_port, flush=True)
 sys.stdin.read()
