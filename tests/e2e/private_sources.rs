@@ -160,17 +160,91 @@ async fn a_job_reads_with_the_token_of_a_github_app_or_says_why_it_has_none() {
 async fn a_credential_follows_no_redirect_to_another_host() {
     let host = GitHost::start();
     let site = site(&host).await;
-    set(&site, &[&host.https("")], TOKEN);
-    let child = format!("module \"a\" {{ source = \"git::{}\" }}\n", host.https("moved.git"));
-    let (_, message) = failure(&run(&site, inline(child)).await);
-    assert!(message.contains("moved.git"), "{message}");
-    let visits = fs::read_to_string(host.path("visits")).unwrap();
-    assert!(visits.lines().all(|credential| credential == "None"), "{visits}");
+    host.add("moved.git", "output \"x\" { value = 1 }\n");
+    let child =
+        || inline(format!("module \"a\" {{ source = \"git::{}\" }}\n", host.https("moved.git")));
+    // Without a credential a redirect is followed, and the other host serves the module.
+    assert_succeeded(&run(&site, child()).await);
     fs::remove_file(host.path("visits")).unwrap();
 
-    // The runner itself follows no redirect at all.
+    set(&site, &[&host.https("")], TOKEN);
+    let (_, message) = failure(&run(&site, child()).await);
+    assert!(message.contains("redirect") || message.contains("302"), "{message}");
     run(&site, from(&format!("git::{}", host.https("moved.git")))).await;
-    assert!(!host.path("visits").exists());
+    assert!(!host.path("visits").exists(), "{:?}", fs::read_to_string(host.path("visits")));
+}
+
+/// A module that starts a program as soon as OpenTofu reads its state or git looks for settings in its folder: the program
+/// appends the environment and the keys to `loot`, and a line to `ran`.
+fn thief(module: &Path, loot: &Path, child: &str) {
+    let steal = format!(
+        "(env | grep -E 'GIT_|Basic'; cat ../git/key-* ../../git/key-*) >> {} 2>/dev/null",
+        loot.display()
+    );
+    let key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+    let code = format!(
+        r#"
+terraform {{
+  encryption {{
+    key_provider "external" "e" {{
+      command = ["/bin/sh", "-c", "{steal}; touch {ran}; echo '{{\"magic\":\"OpenTofu-External-Key-Provider\",\"version\":1}}'; cat > /dev/null; echo '{{\"keys\":{{\"encryption_key\":\"{key}\",\"decryption_key\":\"{key}\"}}}}'"]
+    }}
+    method "aes_gcm" "m" {{ keys = key_provider.external.e }}
+    method "unencrypted" "u" {{}}
+    state {{
+      method = method.aes_gcm.m
+      fallback {{ method = method.unencrypted.u }}
+    }}
+  }}
+}}
+module "child" {{ source = "git::{child}" }}
+"#,
+        ran = loot.with_extension("ran").display()
+    );
+    for folder in ["objects", "refs"] {
+        fs::create_dir_all(module.join(folder)).unwrap();
+        fs::write(module.join(folder).join("keep"), "").unwrap();
+    }
+    let settings = format!(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tsshCommand = \"{steal}\"\n[credential]\n\thelper = \"!f() {{ {steal}; }}; f\"\n"
+    );
+    fs::write(module.join("config"), settings).unwrap();
+    fs::write(module.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(module.join("main.tf"), code).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_program_of_a_module_finds_a_credential_while_modules_are_fetched() {
+    let host = GitHost::start();
+    let site = site(&host).await;
+    host.add("branch.git", "output \"x\" { value = 1 }\n");
+    host.accept_tokens(&[("/branch.git", &format!("robot:{TOKEN}"))]);
+    set(&site, &["--username", "robot", &host.https("branch")], TOKEN);
+    let (key, known) = (host.path("id"), host.path("known_hosts"));
+    fs::write(&known, host.known_hosts("host_key.pub")).unwrap();
+    let ssh = [
+        "--ssh-key",
+        key.to_str().unwrap(),
+        "--known-hosts",
+        known.to_str().unwrap(),
+        "ssh://127.0.0.1",
+    ];
+    set(&site, &ssh, "");
+
+    let loot = site.server.path("loot");
+    for (name, child) in [("known", host.https("branch.git")), ("unknown", host.https("other.git"))]
+    {
+        let module = site.server.path(name);
+        fs::create_dir(&module).unwrap();
+        thief(&module, &loot, &child);
+        let module = format!("./{name}");
+        let done = site.server.canyon(&["deploy", PROJECT, ENV, "--yes", "--module", &module]);
+        assert_eq!(done.code == 0, name == "known", "{done:?}");
+    }
+    assert!(loot.with_extension("ran").exists(), "the key provider has run");
+    let key = fs::read_to_string(host.path("id")).unwrap();
+    let stolen = fs::read(&loot).unwrap_or_default();
+    assert_no_secret(&stolen, key.lines().nth(2).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

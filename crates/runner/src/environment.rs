@@ -114,7 +114,7 @@ fn groups(project: &ProjectId) -> &str {
 /// those of submodules, with the job's credentials.
 pub fn of_git(settings: &Settings, scheme: &str, access: &GitAccess) -> Variables {
     let is_for_git = |name: &OsStr| name.to_str().is_some_and(|name| FOR_GIT.contains(&name));
-    let inherited = settings.inherited.iter();
+    let inherited = settings.inherited.iter().chain(access.job_environment());
     let mut variables: Variables =
         inherited.filter(|(name, _)| is_for_git(name)).cloned().collect();
     // A list that git reads in place of its settings `protocol.*`.

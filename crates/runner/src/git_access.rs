@@ -1,11 +1,12 @@
 //! The job's credentials for git repositories, as git and ssh take them.
 //!
-//! They exist while the module and its child modules are fetched, and not when a program of the module runs:
+//! They exist while the module and its child modules are fetched, and not when a program of the module runs. In a module's
+//! folder git must not look for a repository: the settings of one that the module brings could name programs and proxies.
 //!
 //! * **HTTPS.** git reads settings from its environment (`GIT_CONFIG_COUNT`, git-config(1)). `http.<address>.extraHeader`
 //!   applies to the repositories below the address, by whole segments of the path. The header is in no argument.
 //! * **SSH.** git starts this program in place of ssh ([`ssh`]), which finds the key for the repository and executes ssh.
-//!   ssh reads keys from files only: they are in the job's folder until OpenTofu has initialized the module.
+//!   ssh reads keys from files only: they are in the job's folder until the child modules are fetched.
 
 mod github_app;
 pub mod ssh;
@@ -16,7 +17,9 @@ use base64::engine::general_purpose::STANDARD;
 use canyon_domain::git_credentials::JobGitCredential;
 use canyon_domain::git_credentials::repository_prefix::{RepositoryPrefix, Transport};
 use canyon_domain::git_credentials::secret::GitSecret;
+use canyon_domain::job::Job;
 use canyon_domain::variable_scope::VariableScope;
+use canyon_domain::variables::job::JobVariable;
 use secrecy::{ExposeSecret, SecretString};
 use ssh::SshKey;
 use std::cmp::Reverse;
@@ -54,7 +57,20 @@ pub struct GitAccess {
     secrets: Vec<SecretString>,
     /// The folder of the keys.
     folder: PathBuf,
+    /// The environment variables that the organization and the runner's definition set for the job.
+    job_environment: Vec<(OsString, OsString)>,
 }
+
+/// Signs of a server that does not know the caller, or shows it no such repository.
+const NOT_PERMITTED: [&str; 7] = [
+    "Permission denied (",
+    "could not read Username",
+    "Authentication failed",
+    "could not be found",
+    "epository not found",
+    "error: 403",
+    "Host key verification failed",
+];
 
 /// Why a token could not be got.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +94,14 @@ pub struct Covering<'a> {
 
 impl GitAccess {
     /// Prepares the credentials of a job. For an installation of a GitHub App it gets a token.
-    pub async fn prepare(credentials: &[JobGitCredential], workspace: &Workspace) -> Self {
-        let mut access = Self { folder: workspace.git(), ..Self::default() };
-        for JobGitCredential { repositories, secret, from } in credentials {
+    pub async fn prepare(job: &Job, workspace: &Workspace) -> Self {
+        let of_definition =
+            job.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let kept = job.variables.iter().filter_map(JobVariable::environment);
+        let job_environment =
+            of_definition.chain(kept).map(|(name, value)| (name.into(), value.into())).collect();
+        let mut access = Self { folder: workspace.git(), job_environment, ..Self::default() };
+        for JobGitCredential { repositories, secret, from } in &job.git_credentials {
             let proof = access.proof(repositories, secret).await;
             access.all.push(Ready {
                 repositories: repositories.clone(),
@@ -116,6 +137,32 @@ impl GitAccess {
         let pair = STANDARD.encode(format!("{username}:{token}"));
         self.secrets.extend([token.to_owned().into(), pair.clone().into()]);
         Proof::Header(format!("Authorization: Basic {pair}").into())
+    }
+
+    /// Whether the job has no credentials.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The environment variables that the organization and the runner's definition set for the job, the nearest last.
+    pub fn job_environment(&self) -> &[(OsString, OsString)] {
+        &self.job_environment
+    }
+
+    /// What to do if `failure`, of the fetch of child modules, is one of access.
+    pub fn hint(&self, failure: &str) -> Option<String> {
+        if !is_of_access(failure) {
+            return None;
+        }
+        let kept: Vec<_> = self.all.iter().map(|one| format!("`{}`", one.repositories)).collect();
+        Some(if kept.is_empty() {
+            "no git credential is kept for the job: set one with `canyon set git-credential ADDRESS`".to_owned()
+        } else {
+            format!(
+                "the job has git credentials for {}: check that one covers the repository, is valid and may read it",
+                kept.join(", ")
+            )
+        })
     }
 
     /// What must not be printed.
@@ -178,6 +225,19 @@ impl GitAccess {
         if keys.is_empty() { Ok(()) } else { write(&self.ssh_settings(), &ssh::to_text(&keys)?) }
     }
 
+    /// The variables by which git finds the credentials in the folder `module` of a module, in addition to `others`.
+    pub fn variables_in(
+        &self,
+        module: &Path,
+        others: &[(OsString, OsString)],
+    ) -> Vec<(OsString, OsString)> {
+        let mut variables = self.variables(others);
+        // git looks into this folder nevertheless: the settings have `safe.bareRepository`, and `source` removes `.git`.
+        let ceiling = module.parent().unwrap_or(module);
+        variables.push(("GIT_CEILING_DIRECTORIES".into(), ceiling.into()));
+        variables
+    }
+
     /// The variables by which git finds the credentials, in addition to `others`.
     pub fn variables(&self, others: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         let mut settings = Vec::new();
@@ -186,10 +246,13 @@ impl GitAccess {
             for address in spellings(&one.repositories) {
                 let name = format!("http.{address}.extraHeader");
                 settings.push((name, header.expose_secret().to_owned()));
+                // git would send the header to where the server redirects, too.
+                settings.push((format!("http.{address}.followRedirects"), "false".to_owned()));
             }
         }
         let mut variables = Vec::new();
-        if !settings.is_empty() {
+        if !self.all.is_empty() {
+            settings.push(("safe.bareRepository".to_owned(), "explicit".to_owned()));
             let count = others.iter().rev().find(|(name, _)| name == "GIT_CONFIG_COUNT");
             let first =
                 count.and_then(|(_, count)| count.to_str()?.parse().ok()).unwrap_or(0_usize);
@@ -220,14 +283,15 @@ impl GitAccess {
     }
 }
 
+/// Whether git or ssh failed because the server does not know the caller, or ssh does not know the server.
+pub fn is_of_access(failure: &str) -> bool {
+    NOT_PERMITTED.iter().any(|sign| failure.contains(sign))
+}
+
 /// The spellings of an address that cover the same repositories: git takes `net` and `net.git` for two.
 fn spellings(repositories: &RepositoryPrefix) -> Vec<String> {
     let address = repositories.to_string();
-    let other = match address.strip_suffix(".git") {
-        Some(without) => Some(without.to_owned()),
-        None if repositories.depth() > 0 => Some(format!("{address}.git")),
-        None => None,
-    };
+    let other = (repositories.depth() > 0).then(|| format!("{address}.git"));
     std::iter::once(address).chain(other).collect()
 }
 

@@ -39,7 +39,7 @@ struct Run {
     workspace: Workspace,
     /// The name of the file with the inputs, in the module's folder.
     inputs_file: String,
-    /// The credentials for git, until the module is initialized.
+    /// The credentials for git, until the module and its child modules are fetched.
     access: Option<GitAccess>,
     stop: Stop,
     progress: Progress,
@@ -58,7 +58,7 @@ struct Run {
 /// Serves a claimed attempt to its end.
 pub async fn serve(session: Session, settings: Settings, workspace: Workspace, stop: Stop) -> Exit {
     let api = session.api.clone();
-    let access = GitAccess::prepare(&session.job.git_credentials, &workspace).await;
+    let access = GitAccess::prepare(&session.job, &workspace).await;
     let (mut run, shipper) = match Run::begin(session, settings, workspace, access, stop.clone()) {
         Ok(begun) => begun,
         Err(failure) => {
@@ -249,7 +249,13 @@ impl Run {
             // Before OpenTofu 1.8 and Terraform 1.9, `init` had no option `-json`.
             ended = self.step(tofu, Phase::Init, &INIT[..4]).await?;
         }
-        self.expect(tofu, Phase::Init, ended, &[0])
+        self.expect(tofu, Phase::Init, ended, &[0]).map_err(|mut failure| {
+            // A job with credentials has fetched its child modules before.
+            if let Some(hint) = GitAccess::default().hint(&failure.message) {
+                failure.message = format!("{}; {hint}", failure.message);
+            }
+            failure
+        })
     }
 
     /// Returns whether there is something to change.
@@ -259,13 +265,13 @@ impl Run {
         api: &ApiConnection,
     ) -> Result<bool, Failure> {
         self.identify(tofu, TokenPhase::Plan).await?;
+        self.get_modules(tofu).await?;
         if self.job.state.move_from.is_some() {
             self.move_state(tofu, api).await?;
         } else {
             self.init(tofu, api).await?;
             self.check_state(tofu).await?;
         }
-        self.close_git(tofu);
         let plan_file = self.workspace.path(workspace::PLAN);
         let out = format!("-out={}", plan_file.display());
         let inputs = format!("-var-file={}", self.inputs_file);

@@ -14,8 +14,8 @@ use crate::{git_access::GitAccess, log::Log, session::ApiConnection, settings::S
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::Module;
 use canyon_domain::module_source::ModuleSource;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Why the source could not be fetched.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +89,21 @@ pub async fn fetch(
         }
     };
     links::check(folder)?;
-    enter(folder, subdirectory)
+    let source = &module.source;
+    let module = enter(folder, subdirectory)?;
+    if !matches!(source, ModuleSource::Git(_)) {
+        remove_repository(&module)?;
+    }
+    Ok(module)
+}
+
+/// Removes `.git` of a source that is no repository: its settings could name programs, which git would start when it
+/// fetches child modules with the job's credentials. git itself refuses repositories that contain one.
+fn remove_repository(module: &Path) -> Result<(), SourceError> {
+    let path = module.join(".git");
+    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+    if found.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }
+        .map_err(SourceError::disk("remove `.git` of the source"))
 }
 
 async fn unpack(

@@ -74,7 +74,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def serve(self):
         path, _, query = self.path.partition("?")
-        if path.startswith("/moved.git"):
+        if path.startswith("/moved.git") and self.server is not other:
             self.body()
             return self.answer(302, b"", [("Location", f"https://127.0.0.1:{other.server_port}{self.path}")])
         if not self.may_read(path):
@@ -95,13 +95,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Other(Handler):
-    """Another host, to which the first one redirects. It notes who comes, and with which credential."""
+    """Another host, to which the first one redirects. It serves every caller, and notes the credential of each."""
 
-    def serve(self):
+    def may_read(self, path):
         with (folder / "visits").open("a") as visits:
             print(self.headers.get("Authorization"), file=visits)
-        self.body()
-        self.answer(404, b"")
+        return True
 
 
 tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -128,11 +128,18 @@ pub(super) async fn unset(given: Unset, client: &Client, output: Output) -> Resu
 
 /// Lists the credentials of the organization; or those that jobs of a project get, each with its scope.
 pub(crate) async fn list(given: &List, client: &Client, output: Output) -> Result<Exit, CliError> {
-    let mut found = vec![client.git_credentials(None).await?];
+    let mut found = match client.git_credentials(None).await {
+        // Who has a role in the project alone sees what the project has.
+        Err(error) if given.project.is_some() && error.status() == Some(403) => Vec::new(),
+        of_organization => vec![of_organization?],
+    };
     if let Some(project) = &given.project {
         let ends = project.match_indices('/').map(|(at, _)| at).chain([project.len()]);
         for end in ends {
-            found.push(client.git_credentials(Some(&project[..end])).await?);
+            match client.git_credentials(Some(&project[..end])).await {
+                Err(error) if end < project.len() && matches!(error.status(), Some(403 | 404)) => {}
+                of_project => found.push(of_project?),
+            }
         }
     }
     show(found, output)
@@ -198,7 +205,7 @@ mod tests {
         for (text, transport, expected) in [
             ("github.com/acme", Transport::Https, "https://github.com/acme"),
             ("git.example.com:2222", Transport::Ssh, "ssh://git.example.com:2222"),
-            ("git@github.com:acme/net.git", Transport::Ssh, "ssh://github.com/acme/net.git"),
+            ("git@github.com:acme/net.git", Transport::Ssh, "ssh://github.com/acme/net"),
             ("https://github.com/", Transport::Ssh, "https://github.com"),
         ] {
             assert_eq!(address(text, Some(transport)).unwrap().to_string(), expected);

@@ -30,7 +30,7 @@ enum Set {
     #[command(visible_alias = "variables", after_help = SET_EXAMPLES)]
     Variable(SetVariable),
     /// A credential with which jobs read git repositories: a token, a key for SSH, or a GitHub App
-    #[command(after_help = git_credentials::SET_EXAMPLES)]
+    #[command(visible_alias = "git-credentials", after_help = git_credentials::SET_EXAMPLES)]
     GitCredential(git_credentials::Set),
 }
 

@@ -141,7 +141,7 @@ impl GitCredentialEdit {
         let secret = if let Some(token) = token {
             Some(checked_token(token, username, &mut fault))
         } else if let Some(key) = ssh_key {
-            checked_key(key, known_hosts, &mut fault)
+            checked_key(&key, known_hosts, &mut fault)
         } else {
             github_app.map(|app| checked_app(app, &mut fault))
         };
@@ -171,10 +171,12 @@ fn checked_token(
 }
 
 fn checked_key(
-    key: SecretText,
+    key: &SecretText,
     known_hosts: Option<String>,
     fault: &mut impl FnMut(&str, String),
 ) -> Option<Checked> {
+    // ssh refuses a key with line ends of Windows.
+    let key = SecretText::from(key.expose().replace("\r\n", "\n"));
     let known_hosts = known_hosts.unwrap_or_default();
     if known_hosts.trim().is_empty() {
         fault(

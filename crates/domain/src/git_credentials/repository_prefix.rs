@@ -37,7 +37,7 @@ impl Transport {
 }
 
 /// `https://host[:port][/path]` or `ssh://host[:port][/path]`, in one spelling: the host in lower case, without the port
-/// of the transport, without a `/` at the end.
+/// of the transport, without a `/` or `.git` at the end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RepositoryPrefix {
@@ -98,15 +98,19 @@ impl RepositoryPrefix {
         if self.transport != transport || !same_host || self.port != port {
             return false;
         }
-        let mut segments = path.split('/').filter(|segment| !segment.is_empty());
-        self.path.iter().all(|own| segments.next().is_some_and(|other| is_same(own, other)))
+        let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+        // A server may resolve these, and lead out of what the address covers.
+        if segments.iter().any(|segment| matches!(*segment, "." | "..")) {
+            return false;
+        }
+        let is_repository = segments.len() == self.path.len();
+        self.path.iter().enumerate().all(|(index, own)| {
+            let is_last = is_repository && index + 1 == self.path.len();
+            segments.get(index).is_some_and(|other| {
+                own == other || (is_last && other.strip_suffix(".git") == Some(own.as_str()))
+            })
+        })
     }
-}
-
-/// Whether two segments name the same folder or repository: `.git` at the end of a repository's name may be left out.
-fn is_same(one: &str, other: &str) -> bool {
-    let name = |text: &str| text.strip_suffix(".git").unwrap_or(text).to_owned();
-    name(one) == name(other)
 }
 
 impl FromStr for RepositoryPrefix {
@@ -133,12 +137,18 @@ impl FromStr for RepositoryPrefix {
         };
         let (host, port) = host_and_port(authority, transport)?;
         let path = path.strip_suffix('/').unwrap_or(path);
-        let path: Vec<_> =
+        let mut path: Vec<_> =
             path.split('/').filter(|_| !path.is_empty()).map(str::to_owned).collect();
         if !path.iter().all(|segment| is_segment(segment)) {
             return Err(InvalidPrefix(
                 "has a path with an empty segment, `.`, `..`, or other characters than letters, digits and `._~+-%`",
             ));
+        }
+        // `net` and `net.git` are one repository.
+        if let Some(name) = path.last_mut()
+            && let Some(without) = name.strip_suffix(".git").filter(|without| !without.is_empty())
+        {
+            *name = without.to_owned();
         }
         Ok(Self { transport, host, port, path })
     }
@@ -221,7 +231,7 @@ mod tests {
         for (given, expected) in [
             ("https://github.com", "https://github.com"),
             ("https://GitHub.com:443/", "https://github.com"),
-            ("https://github.com/Acme/net.git", "https://github.com/Acme/net.git"),
+            ("https://github.com/Acme/net.git", "https://github.com/Acme/net"),
             ("https://git.example.com:8443/a/b/", "https://git.example.com:8443/a/b"),
             ("ssh://git@git.example.com:22/a", "ssh://git.example.com/a"),
             ("ssh://[2001:DB8::1]:2222/a", "ssh://[2001:db8::1]:2222/a"),
@@ -267,6 +277,8 @@ mod tests {
         assert!(covers("https://h/a", "h", "a/b"));
         assert!(covers("https://h/a/b", "h", "/a/b.git"));
         assert!(covers("https://h/a/b.git", "h", "/a/b"));
+        assert!(!covers("https://h/a", "h", "/a.git/b"));
+        assert!(!covers("https://h/a", "h", "/a/../b"));
         assert!(!covers("https://h/a", "h", "/ab/c"));
         assert!(!covers("https://h/a/b", "h", "/a"));
         assert!(!covers("https://h/a", "h", "/A"));

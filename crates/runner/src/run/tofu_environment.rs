@@ -1,7 +1,7 @@
 //! OpenTofu's environment in each phase, and the credentials that it has in it.
 
 use super::Run;
-use crate::tofu::Tofu;
+use crate::tofu::{Ended, Tofu};
 use crate::{environment, verdict};
 use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::job_identity::TokenPhase;
@@ -11,19 +11,40 @@ impl Run {
     pub(super) fn environment(&self, phase: TokenPhase) -> Vec<(OsString, OsString)> {
         let read_token = self.read_token.as_ref();
         let (settings, workspace) = (&self.settings, &self.workspace);
-        let mut variables = environment::of_tofu(settings, workspace, &self.job, read_token, phase);
-        if let Some(access) = &self.access {
-            variables.extend(access.variables(&variables));
-        }
-        variables
+        environment::of_tofu(settings, workspace, &self.job, read_token, phase)
     }
 
-    /// Takes the credentials for git away: everything is fetched, and programs of the module start from here on.
-    pub(super) fn close_git(&mut self, tofu: &mut Tofu) {
-        if let Some(access) = self.access.take() {
-            access.remove_keys();
+    /// Fetches the child modules with the job's credentials for git, and takes these away again.
+    ///
+    /// `get` starts no program of the module. `init` does: OpenTofu asks the key provider `external` for the key of an
+    /// encrypted state, and that is a program.
+    pub(super) async fn get_modules(&mut self, tofu: &mut Tofu) -> Result<(), Failure> {
+        let Some(access) = self.access.take() else { return Ok(()) };
+        if access.is_empty() {
+            return Ok(());
         }
+        let mut variables = self.environment(TokenPhase::Plan);
+        variables.extend(access.variables_in(tofu.module(), &variables));
+        tofu.set_environment(variables);
+        let fetched = self.get(tofu).await;
+        access.remove_keys();
         tofu.set_environment(self.environment(TokenPhase::Plan));
+        fetched.map_err(|mut failure| {
+            if let Some(hint) = access.hint(&failure.message) {
+                failure.message = format!("{}; {hint}", failure.message);
+            }
+            failure
+        })
+    }
+
+    async fn get(&mut self, tofu: &mut Tofu) -> Result<(), Failure> {
+        const GET: [&str; 3] = ["get", "-no-color", "-json"];
+        let mut ended = self.step(tofu, Phase::Init, &GET).await?;
+        if ended == Ended::Exited(1) && self.transcript.refused_an_option() {
+            // Terraform's `get` has no option `-json`.
+            ended = self.step(tofu, Phase::Init, &GET[..2]).await?;
+        }
+        self.expect(tofu, Phase::Init, ended, &[0])
     }
 
     /// Writes the tokens of `phase` and sets OpenTofu's environment for it.

@@ -1,7 +1,7 @@
 //! The failure of a git command, with the error output of git and ssh.
 
 use super::SourceError;
-use crate::git_access::Covering;
+use crate::git_access::{Covering, is_of_access};
 use crate::{unreachable, url_credentials};
 use canyon_domain::failure::shortened_to;
 
@@ -24,16 +24,6 @@ const HINTS: [(&str, &str); 4] = [
     ("imed out", "check that the job can reach the host"),
 ];
 
-/// Signs of a server that does not know the caller, or shows it no such repository.
-const NOT_PERMITTED: [&str; 7] = [
-    "Permission denied (",
-    "could not read Username",
-    "Authentication failed",
-    "could not be found",
-    "epository not found",
-    "not found",
-    "error: 403",
-];
 /// The sign of a host that ssh does not know, or that has another key.
 const UNKNOWN_HOST: &str = "Host key verification failed";
 
@@ -67,7 +57,7 @@ pub(super) fn of(
 /// What to do about the credential, if the failure is one of access.
 fn about_credential(text: &str, address: &str, credential: Option<Covering<'_>>) -> Option<String> {
     let is_unknown_host = text.contains(UNKNOWN_HOST);
-    if !is_unknown_host && !NOT_PERMITTED.iter().any(|sign| text.contains(sign)) {
+    if !is_of_access(text) {
         return None;
     }
     let Some(Covering { repositories, from, missing }) = credential else {
