@@ -81,6 +81,10 @@ output "names" {{ value = "${{module.a.name}}, ${{module.b.name}}, ${{module.c.n
     let command = format!("canyon set git-credential {}", host.https("trunk.git"));
     assert!(message.contains(&command), "{message}");
 
+    let child = format!("module \"a\" {{ source = \"git::{}\" }}\n", host.https("branch.git"));
+    let (_, message) = failure(&run(&site, inline(child)).await);
+    assert!(message.contains("no git credential is kept for the job"), "{message}");
+
     // A wrong one for the whole host: the failure names it.
     site.server
         .canyon_with(&["set", "git-credential", &host.https("")], "not-this-token", &[])

@@ -250,8 +250,12 @@ impl Run {
             ended = self.step(tofu, Phase::Init, &INIT[..4]).await?;
         }
         self.expect(tofu, Phase::Init, ended, &[0]).map_err(|mut failure| {
-            // A job with credentials has fetched its child modules before.
-            if let Some(hint) = GitAccess::default().hint(&failure.message) {
+            // A job with credentials has fetched its child modules before; and a state storage may refuse in git's words.
+            let is_of_module = failure.message.contains("Failed to download module");
+            if self.job.git_credentials.is_empty()
+                && is_of_module
+                && let Some(hint) = GitAccess::default().hint(&failure.message)
+            {
                 failure.message = format!("{}; {hint}", failure.message);
             }
             failure
