@@ -45,6 +45,7 @@ pub(crate) mod runner_profiles;
 mod runner_rules;
 pub(crate) mod runners;
 mod runs;
+pub(crate) mod secret_stores;
 pub(crate) mod service_accounts;
 mod session_refusals;
 pub(crate) mod shared_waits;

@@ -39,6 +39,7 @@ mod runner_rules;
 mod runners;
 mod runs;
 mod scoped_roles;
+mod secret_stores;
 mod service_accounts;
 mod state_locks;
 mod token_exchange;
@@ -86,6 +87,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(git_credentials::routes())
         .merge(variable_sets::routes())
         .merge(event_sources::routes())
+        .merge(secret_stores::routes())
         .merge(service_accounts::routes())
         .merge(token_exchange::routes())
         .merge(tokens::routes())

@@ -41,6 +41,7 @@ mod plan_options;
 mod private_sources;
 mod protection;
 mod runner_pages;
+mod secret_stores;
 mod seed;
 mod service_accounts;
 mod sources;

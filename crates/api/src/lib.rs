@@ -30,6 +30,7 @@ pub mod runner_profile;
 pub mod runner_rule;
 pub mod scoped_role;
 pub mod sealed_log;
+pub mod secret_store;
 pub mod service_account;
 pub mod token;
 pub mod token_exchange;

@@ -34,6 +34,9 @@ pub struct Variable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub value: Option<Json>,
+    /// Where jobs read the value, if a store keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<SecretReference>,
     /// Whether the value is a secret: Canyon stores it sealed, shows it to no caller, and masks it in logs.
     pub secret: bool,
     /// Purpose, for people.
@@ -44,6 +47,23 @@ pub struct Variable {
     pub updated_at: Timestamp,
     /// The principal that set it.
     pub updated_by: Uuid,
+}
+
+/// A secret of a secret store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SecretReference {
+    /// The store.
+    #[schema(example = "team-vault", max_length = 63)]
+    pub store: String,
+    /// The name of the secret in the store. After a `#` follows the name of one member, if the secret is a JSON object.
+    #[serde(rename = "ref")]
+    #[schema(example = "shop/db#password", max_length = 2048)]
+    pub locator: String,
+    /// The version. Default: the current one at the time of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 128)]
+    pub version: Option<String>,
 }
 
 /// A change of the variables of one scope. Variables that it does not name keep their values.
@@ -86,11 +106,14 @@ fn changes(description: &str, names: &str) -> Schema {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VariableBody {
-    /// The value, required for a new variable: at most 64 KiB of JSON, for an environment variable a text. A secret has
-    /// at least 6 bytes.
+    /// The value: at most 64 KiB of JSON, for an environment variable a text. A secret has at least 6 bytes. A new
+    /// variable needs it, or a `reference`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub value: Option<SecretJson>,
+    /// Where jobs read the value, in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<SecretReference>,
     /// Whether the value is a secret. Default: as before, and `false` for a new variable. A secret becomes plain only
     /// with a new value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,6 +140,9 @@ pub struct EffectiveVariable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub value: Option<Json>,
+    /// Where jobs read the value, if a store keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<SecretReference>,
     /// Whether the value is a secret.
     pub secret: bool,
     /// The scope whose value it is: of those that have it, the nearest.

@@ -38,8 +38,8 @@ pub(crate) struct Assignment {
 
 /// Below these keys, a text's form decides its type. Every other member at the top of a request is
 /// text, so that `--set description=123` keeps the text as typed.
-const CONFIGURATIONS: [&str; 4] =
-    ["runner_configuration", "state_storage_configuration", "job", "agents"];
+const CONFIGURATIONS: [&str; 5] =
+    ["runner_configuration", "state_storage_configuration", "store_configuration", "job", "agents"];
 
 /// The members at the top of a request that are typed too: true, false, or `null` for "no limit".
 const TYPED: [&str; 4] = ["disabled", "run_untagged_jobs", "migrate", "deletion_protection"];

@@ -15,8 +15,8 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(crate) struct BodyArguments {
     /// Set one value: `path=value`. The path may be nested: `runner_configuration.job.subnets[0]=...`
     ///
-    /// Below `runner_configuration`, `state_storage_configuration`, `deletion_protection`, `job` and `agents`, and for
-    /// `disabled`, `run_untagged_jobs` and `migrate`, `true`, `3` and `null` are typed values unless quoted, and `[..]`
+    /// Below `runner_configuration`, `state_storage_configuration`, `store_configuration`, `deletion_protection`, `job`
+    /// and `agents`, and for `disabled`, `run_untagged_jobs` and `migrate`, `true`, `3` and `null` are typed values unless quoted, and `[..]`
     /// and `{..}` are lists and objects; everywhere else a value is text.
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,

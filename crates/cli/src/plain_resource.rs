@@ -118,6 +118,15 @@ plain_resources! {
         delete: "A runner profile: deployments that need it fail from then on",
         list: "Profiles of runners",
     }
+    SecretStore, SecretStores {
+        noun: "secret store", singular: "secret-store", plural: "secret-stores", path: "secret-stores",
+        columns: ["id", "type", "description", "updated_at"],
+        create: "A place where jobs read secrets themselves: Vault, a cloud's secret manager, a cluster's Secrets",
+        get: "A secret store",
+        update: "A secret store; `store_configuration` is merged into the stored one",
+        delete: "A secret store that no variable refers to",
+        list: "Places where jobs read secrets themselves",
+    }
     ServiceAccount, ServiceAccounts {
         noun: "service account", singular: "service-account", plural: "service-accounts", path: "service-accounts",
         columns: ["id", "role", "scoped_roles", "runner_id", "description", "updated_at"],

@@ -11,7 +11,7 @@ use crate::plan_options::PlanOptions;
 use crate::secret_variables::SecretVariables;
 use crate::unfinished_run::UnfinishedRun;
 use crate::unwritten_state::UnwrittenState;
-use crate::variables::job::JobVariable;
+use crate::variables::job::{JobVariable, StoredVariable};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -101,6 +101,9 @@ pub struct Job {
     /// The variables that the organization keeps for the environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<JobVariable>,
+    /// The variables whose values the runner reads in secret stores, with the job's own identity.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stored_variables: Vec<StoredVariable>,
     /// The credentials for git repositories that the organization keeps for the environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub git_credentials: Vec<JobGitCredential>,
@@ -119,9 +122,9 @@ pub struct Job {
 
 /// The newest format of a [`Job`] that this version writes and understands. Format 2 compares and moves states and
 /// limits deletions, format 3 looks for a state that could not be written, format 4 waits for what an unfinished run
-/// left, format 5 has variables, and format 6 has git credentials and options of the plan: programs of earlier versions would run such a job and
-/// leave that out.
-pub const FORMAT: u32 = 6;
+/// left, format 5 has variables, format 6 has git credentials and options of the plan, and format 7 has variables of
+/// secret stores: programs of earlier versions would run such a job and leave that out.
+pub const FORMAT: u32 = 7;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
@@ -130,6 +133,9 @@ impl Job {
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
+        if !self.stored_variables.is_empty() {
+            return 7;
+        }
         if !self.git_credentials.is_empty() || !self.bundle.options.is_default() {
             return 6;
         }
@@ -333,10 +339,16 @@ mod tests {
             "repositories": "https://h", "from": "organization",
             "secret": { "type": "token", "username": "u", "token": "t" },
         });
-        assert_eq!(job(serde_json::json!({ "git_credentials": [credential] })), FORMAT);
+        assert_eq!(job(serde_json::json!({ "git_credentials": [credential] })), 6);
+        let stored = serde_json::json!({
+            "kind": "terraform", "name": "a", "from": "organization",
+            "reference": { "store": "vault", "ref": "a#b" },
+            "store": { "type": "vault", "url": "https://v", "role": "r" },
+        });
+        assert_eq!(job(serde_json::json!({ "stored_variables": [stored] })), FORMAT);
         let bundle = |options| serde_json::json!({ "bundle": { "module": { "source": "inline" }, "options": options } });
-        assert_eq!(job(bundle(serde_json::json!({ "targets": ["a.b"] }))), FORMAT);
-        assert_eq!(job(bundle(serde_json::json!({ "parallelism": 1 }))), FORMAT);
+        assert_eq!(job(bundle(serde_json::json!({ "targets": ["a.b"] }))), 6);
+        assert_eq!(job(bundle(serde_json::json!({ "parallelism": 1 }))), 6);
         let former = serde_json::json!({ "place": "/old", "backend": {} });
         assert_eq!(state(serde_json::json!({ "move_from": former })), 2);
         assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), 2);

@@ -31,6 +31,7 @@ pub(crate) mod shape;
 pub mod size;
 pub mod state_storage;
 pub mod string_enum;
+pub(crate) mod tagged_object;
 pub mod timeouts;
 pub mod trust;
 

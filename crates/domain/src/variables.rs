@@ -13,6 +13,7 @@ pub mod secret_json;
 use crate::git_credentials::{GitCredential, GitCredentials, MAX_CREDENTIALS};
 use crate::ids::{EnvTypeId, PrincipalId};
 use crate::json::Json;
+use crate::secret_reference::SecretReference;
 use crate::variable_scope::VariableScope;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -127,6 +128,8 @@ pub enum VariableValue {
     Plain(Json),
     /// The JSON of a secret value, sealed with the master key for this set and key.
     Sealed(String),
+    /// Where a job reads the secret value.
+    Reference(SecretReference),
 }
 
 impl VariableValue {
@@ -134,7 +137,7 @@ impl VariableValue {
     pub fn is_secret(&self) -> bool {
         match self {
             Self::Plain(_) => false,
-            Self::Sealed(_) => true,
+            Self::Sealed(_) | Self::Reference(_) => true,
         }
     }
 }
@@ -144,6 +147,7 @@ impl fmt::Debug for VariableValue {
         match self {
             Self::Plain(value) => f.debug_tuple("Plain").field(value).finish(),
             Self::Sealed(_) => f.write_str("Sealed(***)"),
+            Self::Reference(of) => f.debug_tuple("Reference").field(of).finish(),
         }
     }
 }
@@ -223,6 +227,7 @@ impl VariableSet {
             let value = match &variable.value {
                 VariableValue::Plain(value) => value.to_string().len(),
                 VariableValue::Sealed(sealed) => sealed.len() / 4 * 3,
+                VariableValue::Reference(of) => of.locator.len(),
             };
             key.name.len() + value + variable.description.as_ref().map_or(0, String::len)
         };

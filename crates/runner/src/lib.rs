@@ -40,6 +40,7 @@ pub mod render;
 pub mod result;
 pub mod run;
 pub mod seal;
+pub mod secret_stores;
 pub mod secret_values;
 pub mod session;
 pub mod settings;

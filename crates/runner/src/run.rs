@@ -10,10 +10,10 @@ mod unwritten;
 use crate::{
     container_log::ContainerLog, environment, executable, exit::Exit, git_access::GitAccess,
     identity::Identity, identity::files::Files, log::Log, mask::Mask, module_variables, oom,
-    outputs, result, result::Outcome, seal::Seal, secret_values, session::ApiConnection,
-    session::Session, settings::Settings, shipper::Progress, shipper::Shipper, source, stop::Stop,
-    stop::StopRequest, streams::Streams, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict,
-    verdict::Command, workspace, workspace::Workspace,
+    outputs, result, result::Outcome, seal::Seal, secret_stores, secret_values,
+    session::ApiConnection, session::Session, settings::Settings, shipper::Progress,
+    shipper::Shipper, source, stop::Stop, stop::StopRequest, streams::Streams, tofu::Ended,
+    tofu::Tofu, transcript::Transcript, verdict, verdict::Command, workspace, workspace::Workspace,
 };
 use apply::Applying;
 use canyon_domain::deployment::Mode;
@@ -56,8 +56,18 @@ struct Run {
 }
 
 /// Serves a claimed attempt to its end.
-pub async fn serve(session: Session, settings: Settings, workspace: Workspace, stop: Stop) -> Exit {
+pub async fn serve(
+    mut session: Session,
+    settings: Settings,
+    workspace: Workspace,
+    stop: Stop,
+) -> Exit {
     let api = session.api.clone();
+    // Before the first line of the log, in which the values are masked.
+    if let Err(failure) = secret_stores::read(&mut session.job, &api).await {
+        let body = Outcome::from(failure).into_body(None);
+        return result::deliver(&api, body, stop.is_requested()).await;
+    }
     let access = GitAccess::prepare(&session.job, &workspace).await;
     let (mut run, shipper) = match Run::begin(session, settings, workspace, access, stop.clone()) {
         Ok(begun) => begun,

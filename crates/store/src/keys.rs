@@ -15,6 +15,7 @@ use canyon_domain::ids::{
 };
 use canyon_domain::principal::CallerId;
 use canyon_domain::runner_rules::Scope;
+use canyon_domain::secret_reference::SecretStoreId;
 use canyon_domain::variable_scope::VariableScope;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -124,6 +125,16 @@ pub fn runner_profile(of: OrgUuid, id: &RunnerProfileId) -> Key {
 /// Partition of an organization's runner profiles.
 pub fn runner_profiles(of: OrgUuid) -> String {
     format!("{}#profiles", org(of))
+}
+
+/// A secret store.
+pub fn secret_store(of: OrgUuid, id: &SecretStoreId) -> Key {
+    Key::new(secret_stores(of), id.as_str())
+}
+
+/// Partition of an organization's secret stores.
+pub fn secret_stores(of: OrgUuid) -> String {
+    format!("{}#stores", org(of))
 }
 
 /// The variables of a scope.

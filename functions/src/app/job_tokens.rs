@@ -1,7 +1,7 @@
 //! Tokens of a job for the clouds that trust Canyon's issuer of jobs' tokens.
 //!
 //! A runner gets them with the token of its attempt, so they end with the attempt: an issued token is valid for
-//! [`LIFE`] at most. The runner's current definition lists their audiences.
+//! [`LIFE`] at most. The runner's current definition lists their audiences; those of secret stores are for the plan.
 
 use super::App;
 use super::runners::stored_definition;
@@ -31,7 +31,7 @@ impl App {
     ///
     /// # Errors
     ///
-    /// 401 when the attempt's token is invalid. 403 when the runner's definition does not name the audience, or the
+    /// 401 when the attempt's token is invalid. 403 when neither the runner's definition nor a secret store names the audience, or the
     /// deployment only plans. 409 when the attempt is over, or has not reached the phase.
     pub(crate) async fn issue_token(
         &self,
@@ -50,7 +50,10 @@ impl App {
         let runner = runner.ok_or_else(|| gone("runner", &deployment.runner))?;
         let definition = stored_definition(&runner)?;
         let identity = definition.configuration.job_identity();
-        if !identity.is_some_and(|identity| identity.audiences().contains(audience)) {
+        let is_of_runner = identity.is_some_and(|identity| identity.audiences().contains(audience));
+        let is_allowed =
+            is_of_runner || phase == TokenPhase::Plan && self.is_of_store(of, audience).await?;
+        if !is_allowed {
             let message = format!(
                 "`job.identity` of runner `{}` names no audience `{}`; update the runner with it",
                 runner.id,
@@ -70,6 +73,13 @@ impl App {
         let left = expires_at.duration_since(self.now()).as_secs().max(0);
         let expires_in = u32::try_from(left).unwrap_or(u32::MAX);
         Ok(IssuedToken { audience: audience.to_owned(), phase, token, expires_in, expires_at })
+    }
+
+    /// Whether a secret store of the organization trusts tokens with this audience. A job reads its secrets before its
+    /// plan, so there is no such token of the later phase.
+    async fn is_of_store(&self, of: AttemptRef, audience: &str) -> Result<bool, AppError> {
+        let stores = self.table.all_secret_stores(of.org).await?;
+        Ok(stores.iter().any(|store| store.configuration.audience() == Some(audience)))
     }
 
     async fn statement(

@@ -50,7 +50,7 @@ pub(crate) struct Proved {
 
 /// The failure of a job that uses a feature which an older runner would ignore.
 const TOO_OLD: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move a state, judge one \
-    that is in doubt, limit how much a run deletes, pass variables to a module, nor use git credentials. Use the image of this version: `job.image` of the runner";
+    that is in doubt, limit how much a run deletes, pass variables to a module, use git credentials, nor read secret stores. Use the image of this version: `job.image` of the runner";
 
 impl App {
     /// The deployment of an attempt whose token has this hash.
@@ -229,7 +229,10 @@ impl App {
         let (environment, unfinished) = self.with_unfinished(of.org, environment).await?;
         let storage = &definition.state_storage;
         let (storage, state) = environment.state_for_job(deployment, storage, unfinished.as_ref());
-        let (kept, git_credentials) = Box::pin(self.job_variables(of.org, &environment)).await?;
+        let kept = match Box::pin(self.kept_for_job(of.org, &environment)).await? {
+            Ok(kept) => kept,
+            Err(reason) => return Ok(Err(reason)),
+        };
         Ok(Ok(Job {
             deployment_id: deployment.id,
             attempt: of.number,
@@ -247,8 +250,9 @@ impl App {
             executable,
             environment: variables,
             secret_variables: SecretVariables::of(&definition),
-            variables: kept,
-            git_credentials,
+            variables: kept.variables,
+            stored_variables: kept.stored_variables,
+            git_credentials: kept.git_credentials,
             identity: definition.configuration.job_identity().cloned(),
             stop_seconds: attempt.limits.stop,
         }))

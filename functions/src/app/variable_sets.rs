@@ -12,17 +12,19 @@ use canyon_domain::inventory::Environment;
 use canyon_domain::json::Json;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::Target;
+use canyon_domain::secret_reference::{SecretReference, SecretStoreId};
+use canyon_domain::secret_store::StoreConfiguration;
 use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::edit::{VariableEdit, VariableEdits, secret_fault};
 use canyon_domain::variables::effective::{EffectiveVariable, effective};
-use canyon_domain::variables::job::JobVariable;
+use canyon_domain::variables::job::{JobVariable, StoredVariable};
 use canyon_domain::variables::{Variable, VariableKey, VariableSet, VariableValue};
 use canyon_identity::master_key::MasterKey;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::Saved;
 use canyon_store::page::{Page, PageRequest};
 use canyon_store::variable_sets::ScopeOwner;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 /// What the object that a scope names contributes to its set.
@@ -30,6 +32,17 @@ pub(super) struct Owner {
     /// The object; `None` for the organization and for groups of projects, which are no objects.
     pub(super) stored: Option<ScopeOwner>,
     env_type: Option<EnvTypeId>,
+}
+
+/// What the organization keeps for a job.
+#[derive(Default)]
+pub(crate) struct KeptForJob {
+    /// The variables with their values.
+    pub(crate) variables: Vec<JobVariable>,
+    /// Those whose values the runner reads in stores.
+    pub(crate) stored_variables: Vec<StoredVariable>,
+    /// The credentials for git repositories.
+    pub(crate) git_credentials: Vec<JobGitCredential>,
 }
 
 impl App {
@@ -106,32 +119,58 @@ impl App {
         Ok(effective(self.sets_of(by.org, &environment).await?))
     }
 
-    /// The same for the runner of a job, with the secrets; and its credentials for git repositories.
-    pub(crate) async fn job_variables(
+    /// What the organization keeps for a job of an environment, with the secrets. The inner error says why the job cannot
+    /// run with it.
+    pub(crate) async fn kept_for_job(
         &self,
         org: OrgUuid,
         environment: &Environment,
-    ) -> Result<(Vec<JobVariable>, Vec<JobGitCredential>), AppError> {
+    ) -> Result<Result<KeptForJob, String>, AppError> {
         let keys = self.master_keys.get().await?;
         let sets = self.sets_of(org, environment).await?;
         let git_credentials = git_credentials::open_all(&keys, org, &sets)?;
-        let opened =
-            effective(sets).into_iter().map(|(key, EffectiveVariable { variable, from, .. })| {
-                let secret = variable.value.is_secret();
-                let value = match variable.value {
-                    VariableValue::Plain(value) => value,
-                    VariableValue::Sealed(sealed) => open(&keys, org, &from, &key, &sealed)?,
-                };
-                Ok(JobVariable {
-                    kind: key.kind,
-                    name: key.name,
-                    value: value.into(),
-                    secret,
-                    from,
-                })
-            });
-        let variables = opened.collect::<Result<_, AppError>>()?;
-        Ok((variables, git_credentials))
+        let found = effective(sets);
+        let references = found.values().filter_map(|one| reference_of(&one.variable.value));
+        let stores = self.configurations_of(org, references).await?;
+        let mut kept = KeptForJob { git_credentials, ..KeptForJob::default() };
+        for (key, EffectiveVariable { variable, from, .. }) in found {
+            let secret = variable.value.is_secret();
+            let value = match variable.value {
+                VariableValue::Plain(value) => value,
+                VariableValue::Sealed(sealed) => open(&keys, org, &from, &key, &sealed)?,
+                VariableValue::Reference(reference) => {
+                    let Some(store) = stores.get(&reference.store).cloned() else {
+                        return Ok(Err(format!(
+                            "the variable `{key}` of {from} {}",
+                            missing(&reference.store)
+                        )));
+                    };
+                    let VariableKey { kind, name } = key;
+                    kept.stored_variables.push(StoredVariable {
+                        kind,
+                        name,
+                        reference,
+                        store,
+                        from,
+                    });
+                    continue;
+                }
+            };
+            let VariableKey { kind, name } = key;
+            kept.variables.push(JobVariable { kind, name, value: value.into(), secret, from });
+        }
+        Ok(Ok(kept))
+    }
+
+    /// The stores that `references` name and that exist. One request, if there is a reference.
+    async fn configurations_of(
+        &self,
+        org: OrgUuid,
+        references: impl Iterator<Item = &SecretReference>,
+    ) -> Result<BTreeMap<SecretStoreId, StoreConfiguration>, AppError> {
+        let ids: BTreeSet<_> = references.map(|reference| &reference.store).collect();
+        let stores = self.table.secret_stores_of(org, ids).await?;
+        Ok(stores.into_iter().map(|store| (store.id, store.configuration)).collect())
     }
 
     async fn sets_of(
@@ -197,6 +236,8 @@ impl App {
         details: &mut Vec<String>,
     ) -> Result<(), AppError> {
         let keys = self.master_keys.get().await?;
+        let given = edits.iter().filter_map(|(_, edit)| edit?.reference.as_ref());
+        let stores = self.configurations_of(by.org, given).await?;
         let mut faults = FieldErrors::default();
         for (key, edit) in edits.iter() {
             let Some(edit) = edit else {
@@ -209,6 +250,11 @@ impl App {
             let value = match decide(known.map(|known| &known.value), edit) {
                 Ok(Decided::Keep(value)) => value.clone(),
                 Ok(Decided::Plain(value)) => VariableValue::Plain(value.clone()),
+                Ok(Decided::Refer(reference)) => {
+                    let path = format!("{}[{:?}].reference", key.kind.as_str(), key.name);
+                    check(reference, stores.get(&reference.store), &path, &mut faults);
+                    VariableValue::Reference(reference.clone())
+                }
                 Ok(Decided::Seal(value)) => {
                     let context = VariableSet::sealing_context(by.org, &set.scope, key);
                     let text = value.to_string();
@@ -226,7 +272,11 @@ impl App {
             if known.is_some_and(|it| it.value == value && it.description == description) {
                 continue;
             }
-            let kind = if value.is_secret() { " (secret)" } else { "" };
+            let kind = match &value {
+                VariableValue::Plain(_) => String::new(),
+                VariableValue::Sealed(_) => " (secret)".to_owned(),
+                VariableValue::Reference(reference) => format!(" (secret of {reference})"),
+            };
             details.push(format!("set {key}{kind}"));
             let (updated_at, updated_by) = (self.now(), by.id);
             let variable = Variable { value, description, updated_at, updated_by };
@@ -241,6 +291,7 @@ enum Decided<'a> {
     Keep(&'a VariableValue),
     Plain(&'a Json),
     Seal(&'a Json),
+    Refer(&'a SecretReference),
 }
 
 /// Decides on an edit of a variable that has the value `known`. A fault has the field below the variable, and the reason.
@@ -248,14 +299,19 @@ fn decide<'a>(
     known: Option<&'a VariableValue>,
     edit: &'a VariableEdit,
 ) -> Result<Decided<'a>, (&'static str, String)> {
+    if let Some(reference) = &edit.reference {
+        return Ok(Decided::Refer(reference));
+    }
     let is_secret = edit.secret.unwrap_or_else(|| known.is_some_and(VariableValue::is_secret));
     let value = match (&edit.value, known) {
         (Some(value), _) => value.expose(),
         (None, None) => return Err((".value", "is required for a new variable".to_owned())),
-        (None, Some(known @ VariableValue::Sealed(_))) if is_secret => {
+        (None, Some(known @ (VariableValue::Sealed(_) | VariableValue::Reference(_))))
+            if is_secret =>
+        {
             return Ok(Decided::Keep(known));
         }
-        (None, Some(VariableValue::Sealed(_))) => {
+        (None, Some(VariableValue::Sealed(_) | VariableValue::Reference(_))) => {
             let fault = "cannot become `false` without a new value: Canyon shows no secret";
             return Err((".secret", fault.to_owned()));
         }
@@ -265,6 +321,36 @@ fn decide<'a>(
         Some(fault) if is_secret => Err((".value", fault)),
         _ if is_secret => Ok(Decided::Seal(value)),
         _ => Ok(Decided::Plain(value)),
+    }
+}
+
+/// Notes why the store, if it exists, cannot have what `reference` names.
+fn check(
+    reference: &SecretReference,
+    store: Option<&StoreConfiguration>,
+    path: &str,
+    faults: &mut FieldErrors,
+) {
+    let Some(store) = store else {
+        faults.add(format!("{path}.store"), missing(&reference.store));
+        return;
+    };
+    for (field, reason) in store.faults_of(reference) {
+        faults.add(format!("{path}.{field}"), reason);
+    }
+}
+
+/// Continues a sentence about a reference.
+fn missing(store: &SecretStoreId) -> String {
+    format!(
+        "names the secret store `{store}`, which does not exist; create it: canyon create secret-store {store}"
+    )
+}
+
+fn reference_of(value: &VariableValue) -> Option<&SecretReference> {
+    match value {
+        VariableValue::Reference(reference) => Some(reference),
+        VariableValue::Plain(_) | VariableValue::Sealed(_) => None,
     }
 }
 

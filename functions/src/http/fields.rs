@@ -13,6 +13,20 @@ where
     text.parse().map_err(|error: InvalidId| faults.add(path, error.to_string())).ok()
 }
 
+/// The longest description, in characters.
+const MAX_DESCRIPTION: usize = 200;
+
+/// Notes a fault of the field `description`.
+pub(super) fn check_description(faults: &mut FieldErrors, text: Option<&str>) {
+    let text = text.unwrap_or_default();
+    if text.chars().count() > MAX_DESCRIPTION || text.contains(char::is_control) {
+        faults.add(
+            "description",
+            format!("has at most {MAX_DESCRIPTION} characters, and no control characters"),
+        );
+    }
+}
+
 /// The display name in the field `display_name`.
 pub(super) fn display_name(faults: &mut FieldErrors, text: String) -> Option<DisplayName> {
     DisplayName::try_from(text).map_err(|error| faults.add("display_name", error.to_string())).ok()

@@ -19,9 +19,6 @@ use serde_json::json;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The longest description, in characters.
-const MAX_DESCRIPTION: usize = 200;
-
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
 }
@@ -39,23 +36,13 @@ async fn create(
     let mut faults = FieldErrors::default();
     let body = body.value;
     let id = fields::id(&mut faults, "id", &body.id);
-    check_description(&mut faults, body.description.as_deref());
+    fields::check_description(&mut faults, body.description.as_deref());
     let settings = ProfileSettings::parse(body.agents, body.job);
     let settings = settings.map_err(|more| faults.add_under("", more)).ok();
     let settings = faults.into_result(settings)?;
     let (Some(id), Some(settings)) = (id, settings) else { return Err(ApiError::internal()) };
     let made = app.create_runner_profile(&caller, id, body.description, settings).await?;
     Ok((StatusCode::CREATED, Json(render(&caller.org_id, made))))
-}
-
-fn check_description(faults: &mut FieldErrors, text: Option<&str>) {
-    let text = text.unwrap_or_default();
-    if text.chars().count() > MAX_DESCRIPTION || text.contains(char::is_control) {
-        faults.add(
-            "description",
-            format!("has at most {MAX_DESCRIPTION} characters, and no control characters"),
-        );
-    }
 }
 
 /// List the runner profiles.
@@ -99,7 +86,7 @@ async fn update(
 ) -> Result<Json<RunnerProfile>, ApiError> {
     let mut faults = FieldErrors::default();
     let RunnerProfileUpdateBody { description, agents, job } = body.value;
-    check_description(&mut faults, description.as_deref());
+    fields::check_description(&mut faults, description.as_deref());
     faults.into_result(())?;
     let change = ProfileChange { description, agents, job };
     let changed = app.update_runner_profile(&caller, &id, &change).await?;

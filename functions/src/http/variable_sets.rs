@@ -3,8 +3,8 @@
 use super::body::{Body, Params};
 use super::caller::{Admin, Ids, Member, Viewer};
 use super::error::ApiError;
-use super::paging;
 use super::refusals::{OfList, OfRead, OfWrite};
+use super::{fields, paging};
 use crate::App;
 use axum::Json;
 use axum::extract::State;
@@ -15,6 +15,7 @@ use canyon_api::variable_set::{
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvTypeId, ProjectId};
 use canyon_domain::principal::Principal;
+use canyon_domain::secret_reference::SecretReference;
 use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::edit::{VariableEdit, VariableEdits};
 use canyon_domain::variables::effective::EffectiveVariable;
@@ -166,6 +167,7 @@ async fn effective(
     let (terraform, environment) =
         by_kind(found, |EffectiveVariable { variable, from, overrides }| api::EffectiveVariable {
             secret: variable.value.is_secret(),
+            reference: reference_of(&variable.value),
             value: shown(variable.value),
             from: from.to_string(),
             overrides: overrides.iter().map(ToString::to_string).collect(),
@@ -191,12 +193,20 @@ async fn update(
     for (kind, given) in
         [(VariableKind::Terraform, body.terraform), (VariableKind::Environment, body.environment)]
     {
-        let edit = |VariableBody { value, secret, description }| VariableEdit {
-            value,
-            secret,
-            description,
+        let mut edit_of = |name: &str, body: VariableBody| {
+            let VariableBody { value, reference, secret, description } = body;
+            let path = || format!("{}[{name:?}].reference.store", kind.as_str());
+            let reference = reference.and_then(|given| {
+                let store = fields::id(&mut faults, &path(), &given.store)?;
+                Some(SecretReference { store, locator: given.locator, version: given.version })
+            });
+            VariableEdit { value, reference, secret, description }
         };
-        let given = given.into_iter().map(|(name, body)| (name, body.map(edit))).collect();
+        let given = given.into_iter().map(|(name, body)| {
+            let edit = body.map(|body| edit_of(&name, body));
+            (name, edit)
+        });
+        let given = given.collect();
         edits.read(kind, given, &mut faults);
     }
     if edits.is_empty() && faults.is_empty() {
@@ -210,6 +220,7 @@ fn render(set: variables::VariableSet) -> VariableSet {
     let updated_at = (set.version > 0).then_some(set.updated_at);
     let (terraform, environment) = by_kind(set.variables, |variable: Variable| api::Variable {
         secret: variable.value.is_secret(),
+        reference: reference_of(&variable.value),
         value: shown(variable.value),
         description: variable.description,
         updated_at: variable.updated_at,
@@ -222,7 +233,20 @@ fn render(set: variables::VariableSet) -> VariableSet {
 fn shown(value: VariableValue) -> Option<canyon_domain::json::Json> {
     match value {
         VariableValue::Plain(value) => Some(value),
-        VariableValue::Sealed(_) => None,
+        VariableValue::Sealed(_) | VariableValue::Reference(_) => None,
+    }
+}
+
+fn reference_of(value: &VariableValue) -> Option<api::SecretReference> {
+    match value {
+        VariableValue::Reference(SecretReference { store, locator, version }) => {
+            Some(api::SecretReference {
+                store: store.to_string(),
+                locator: locator.clone(),
+                version: version.clone(),
+            })
+        }
+        VariableValue::Plain(_) | VariableValue::Sealed(_) => None,
     }
 }
 

@@ -144,3 +144,25 @@ async fn only_the_job_gets_a_token_and_none_is_for_another_audience() {
     crate::job::lose(&api, &job.id).await;
     assert_eq!(job.token(&api, "sts.amazonaws.com", "plan").await.0, 409);
 }
+
+#[tokio::test]
+async fn a_secret_store_of_the_organization_gets_tokens_of_the_plan_alone() {
+    let api = with_identity().await;
+    let job = Job::start(&api).await;
+    let audience = "https://vault.of-the-team.example.com";
+    assert_eq!(job.token(&api, audience, "plan").await.0, 403);
+    let store = json!({ "id": "team-vault", "store_configuration": {
+        "type": "vault", "url": audience, "role": "shop",
+    }});
+    // A store of another organization changes nothing.
+    let path = "/orgs/their-org/secret-stores";
+    let theirs =
+        api.send(Method::POST, path, Some(&api.theirs.admin), Some(store.to_string().into())).await;
+    assert_eq!(theirs.0, 201, "{theirs:?}");
+    assert_eq!(job.token(&api, audience, "plan").await.0, 403);
+    api.make("/secret-stores", store).await;
+    let (_, answer) = job.token(&api, audience, "plan").await;
+    assert_eq!(verified(&api, answer["token"].as_str().unwrap()).await["aud"], audience);
+    job.report(&api, "apply", json!([])).await;
+    assert_eq!(job.token(&api, audience, "apply").await.0, 403);
+}

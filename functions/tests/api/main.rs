@@ -52,6 +52,7 @@ mod runner_sizes;
 mod runners;
 mod runs;
 mod scoped_roles;
+mod secret_stores;
 mod service_accounts;
 mod state_locks;
 mod tokens;

@@ -7,6 +7,7 @@ pub mod dynamodb_local;
 pub mod fake_gcs;
 pub mod minio;
 pub mod moto;
+pub mod vault;
 
 use crate::process::Process;
 use http::StatusCode;

@@ -5,7 +5,7 @@ use crate::commands::{git_credentials, variables};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
-use crate::plain_resource;
+use crate::plain_resource::{self, PlainKind};
 use crate::resource::{self, Kind};
 use canyon_api::client::Client;
 use canyon_api::deployment::DeploymentQuery;
@@ -131,6 +131,9 @@ pub(crate) async fn run(
             Kind::Runner => items.iter_mut().for_each(show_types),
             Kind::Agent => items.iter_mut().for_each(show_session),
             Kind::Environment => items.iter_mut().for_each(show_resources),
+            Kind::Plain(PlainKind::SecretStore) => items.iter_mut().for_each(|store| {
+                store["type"] = store["store_configuration"]["type"].clone();
+            }),
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use crate::output::{Format, Output};
 use crate::retry::retry_contended;
 use crate::variables::by_form;
 use canyon_api::client::Client;
-use canyon_api::variable_set::{VariableBody, VariableSet, VariableSetUpdateBody};
+use canyon_api::variable_set::{SecretReference, VariableBody, VariableSet, VariableSetUpdateBody};
 use canyon_domain::json::Json;
 use canyon_domain::secret_text::MIN_SECRET_BYTES;
 use clap::ValueEnum;
@@ -40,7 +40,8 @@ Examples:
   canyon set variable --project shop --env dev replicas=2 'zones=[\"a\",\"b\"]'
   canyon set variable --project shop --kind environment TF_LOG=info
   canyon set variable --environment-type production --secret db_password < password.txt
-  canyon set variable --project shop --secret --from-file key.pem tls_key";
+  canyon set variable --project shop --secret --from-file key.pem tls_key
+  canyon set variable --project shop --store team-vault --ref shop/db#password db_password";
 
 #[derive(Debug, clap::Args)]
 struct SetVariable {
@@ -58,6 +59,20 @@ struct SetVariable {
     /// File with the value of the one NAME, `-` for stdin; the end of its last line is left out
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
+    /// Secret store in which jobs read the value of the one NAME
+    #[arg(
+        long,
+        value_name = "ID",
+        requires = "reference",
+        conflicts_with_all = ["plain", "from_file"]
+    )]
+    store: Option<String>,
+    /// The secret in that store; after `#`, one member of a JSON object
+    #[arg(long = "ref", value_name = "SECRET[#MEMBER]", requires = "store")]
+    reference: Option<String>,
+    /// Its version; the current one unless given
+    #[arg(long, value_name = "VERSION", requires = "store")]
+    ref_version: Option<String>,
     /// Purpose, for people
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -192,10 +207,19 @@ pub(crate) async fn set(
     let secret = if given.secret { Some(true) } else { given.plain.then_some(false) };
     let mut body = VariableSetUpdateBody::default();
     let mut names = Vec::new();
+    let reference = given.reference();
     for assignment in &given.assignments {
-        let (name, value) = value_of(assignment, &given)?;
+        let (name, value) = match reference {
+            None => value_of(assignment, &given)?,
+            Some(_) if assignment.contains('=') => {
+                let message = "give a NAME alone: its value is in the secret store";
+                return Err(CliError::usage(message));
+            }
+            Some(_) => (assignment.as_str(), None),
+        };
         let variable = VariableBody {
             value: value.map(Into::into),
+            reference: reference.clone(),
             secret,
             description: given.description.clone(),
         };
@@ -216,6 +240,14 @@ pub(crate) async fn set(
     changed.terraform.retain(|name, _| is_set(Kind::Terraform, name));
     changed.environment.retain(|name, _| is_set(Kind::Environment, name));
     if output.format == Format::Table { show(vec![changed], output) } else { one(&changed, output) }
+}
+
+impl SetVariable {
+    /// Where jobs read the value, if a store keeps it.
+    fn reference(&self) -> Option<SecretReference> {
+        let (store, locator) = (self.store.clone()?, self.reference.clone()?);
+        Some(SecretReference { store, locator, version: self.ref_version.clone() })
+    }
 }
 
 /// The name, and the value if there is a new one.
@@ -345,7 +377,7 @@ pub(crate) async fn explain(
         of_kind.into_iter().map(move |(name, variable)| {
             json!({
                 "kind": kind.as_str(), "name": name, "from": variable.from,
-                "value": shown(variable.secret, variable.value.as_ref()),
+                "value": shown(variable.value.as_ref(), variable.reference.as_ref()),
                 "overrides": variable.overrides.join(", "),
             })
         })
@@ -370,7 +402,7 @@ fn show(sets: Vec<VariableSet>, output: Output) -> Result<Exit, CliError> {
             rows.extend(of_kind.into_iter().map(|(name, variable)| {
                 json!({
                     "scope": scope, "kind": kind.as_str(), "name": name,
-                    "value": shown(variable.secret, variable.value.as_ref()),
+                    "value": shown(variable.value.as_ref(), variable.reference.as_ref()),
                     "description": variable.description, "updated_at": variable.updated_at,
                 })
             }));
@@ -380,12 +412,15 @@ fn show(sets: Vec<VariableSet>, output: Output) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// A value in a table: a text as it is, anything else as JSON, a secret as stars.
-fn shown(secret: bool, value: Option<&Json>) -> String {
-    match value {
-        _ if secret => "******".to_owned(),
-        Some(Json::String(text)) if !text.is_empty() => text.clone(),
-        Some(value) => value.to_string(),
-        None => String::new(),
+/// A value in a table: a text as it is, anything else as JSON, a secret as stars, and where a store keeps it.
+fn shown(value: Option<&Json>, reference: Option<&SecretReference>) -> String {
+    match (value, reference) {
+        (Some(Json::String(text)), _) if !text.is_empty() => text.clone(),
+        (Some(value), _) => value.to_string(),
+        (None, Some(SecretReference { store, locator, version })) => {
+            let version = version.as_ref().map_or_else(String::new, |text| format!(" ({text})"));
+            format!("{store}: {locator}{version}")
+        }
+        (None, None) => "******".to_owned(),
     }
 }

@@ -32,6 +32,10 @@ shapes! {
     CERTIFICATE: 65_536, "a PEM certificate in base64, on one line", certificate::fits, or published::certificate;
     TOKEN: 16_384, "a token: letters, digits and punctuation, without spaces", is_token, or published::anything;
     HTTPS_URL: 2048, "an https:// URL without user name, query or fragment", is_https_url, or published::server;
+    STORE_URL: 2048, "an https:// URL without user name, query or fragment (http:// only for this machine: localhost, 127.0.0.1 or [::1])", is_store_url;
+    STORE_AUDIENCE: 255, "an audience of the store's own, such as `vault` or its address: with a cloud's audience, the store could sign in to that cloud as the job", is_cluster_audience;
+    VAULT_PATH: 512, "a path: letters, digits and ._- between slashes, without `.` or `..`", is_path_prefix;
+    VAULT_NAMESPACE: 512, "a namespace: letters, digits and ._- between slashes, without `.` or `..`", is_path_prefix;
     PROXY_URL: 2048, "an http://, https:// or socks5:// URL without user name or password", is_proxy_url, or published::proxy;
     UUID: 36, "a UUID", is_uuid, format "uuid";
     IMAGE: 255, "a container image, such as registry.example.com/team/image:tag", is_image, or published::image;
@@ -143,6 +147,16 @@ fn is_plain_location(text: &str) -> bool {
 
 fn is_https_url(text: &str) -> bool {
     text.strip_prefix("https://").is_some_and(is_plain_location)
+}
+
+/// Without TLS only a server on the same machine, which no network carries the token and the secret to.
+fn is_store_url(text: &str) -> bool {
+    let rest = text.strip_prefix("http://").unwrap_or_default();
+    let authority = rest.split('/').next().unwrap_or_default();
+    let is_here = ["localhost", "127.0.0.1", "[::1]"].iter().any(|host| {
+        authority.strip_prefix(host).is_some_and(|port| port.is_empty() || port.starts_with(':'))
+    });
+    is_https_url(text) || is_here && is_plain_location(rest)
 }
 
 fn is_proxy_url(text: &str) -> bool {

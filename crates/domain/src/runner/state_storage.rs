@@ -10,81 +10,18 @@ use crate::{
             BUCKET, DIRECTORY, DNS_LABEL, PATH_PREFIX, RESOURCE_GROUP, STORAGE_ACCOUNT,
             STORAGE_CONTAINER,
         },
-        schema::{self, TypeSchema},
-        string_enum::{listed, string_enum},
+        string_enum::listed,
+        tagged_object::tagged_object,
     },
 };
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Whether a property is left out where a storage is written.
-trait Absent {
-    fn is_absent(&self) -> bool;
-}
-
-impl Absent for String {
-    fn is_absent(&self) -> bool {
-        false
-    }
-}
-
-impl<T> Absent for Option<T> {
-    fn is_absent(&self) -> bool {
-        self.is_none()
-    }
-}
-
-/// Declares the types of state storage: the value of `type`, and the properties as in `properties!`.
-macro_rules! storage_types {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $text:literal {
-        $($(#[doc = $about:literal])+ $field:ident: $type:ty = $method:ident($shape:expr),)+
-    })+) => {
-        string_enum! {
-            /// The types of state storage.
-            StorageType {
-                $($(#[doc = $doc])+ $variant = $text,)+
-            }
-        }
-
-        /// `state_storage_configuration`. It never contains credentials: jobs take them from their own identity or
-        /// from environment variables.
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(tag = "type")]
-        pub enum StateStorage {
-            $($(#[doc = $doc])+ #[serde(rename = $text)] $variant {
-                $($(#[doc = $about])+ #[serde(skip_serializing_if = "Absent::is_absent")] $field: $type,)+
-            },)+
-        }
-
-        impl StateStorage {
-            /// The type.
-            pub fn storage_type(&self) -> StorageType {
-                match self {
-                    $(Self::$variant { .. } => StorageType::$variant,)+
-                }
-            }
-
-            fn read_as(storage_type: StorageType, fields: &mut Fields) -> Self {
-                match storage_type {
-                    $(StorageType::$variant => Self::$variant {
-                        $($field: fields.about(concat!($($about),+)).$method(stringify!($field), $shape),)+
-                    },)+
-                }
-            }
-
-            /// The JSON Schema of `state_storage_configuration`, by its type.
-            pub fn schema() -> Value {
-                schema::one_of([$(TypeSchema {
-                    name: $text,
-                    about: concat!($($doc),+),
-                    properties: Fields::describe(|fields| Self::read_as(StorageType::$variant, fields)),
-                },)+])
-            }
-        }
-    };
-}
-
-storage_types! {
+tagged_object! {
+    /// The types of state storage.
+    StorageType,
+    /// `state_storage_configuration`. It never contains credentials: jobs take them from their own identity or from
+    /// environment variables.
+    StateStorage.storage_type,
     /// Secrets in the cluster that the job runs in.
     Kubernetes = "kubernetes" {
         /// Namespace of the secrets.

@@ -4,6 +4,7 @@ use super::secret_json::SecretJson;
 use super::{MAX_VALUE_BYTES, VariableKey, VariableKind};
 use crate::field_error::FieldErrors;
 use crate::json::Json;
+use crate::secret_reference::SecretReference;
 use crate::secret_text::MIN_SECRET_BYTES;
 use std::collections::BTreeMap;
 
@@ -17,6 +18,8 @@ const MAX_DEPTH: usize = 64;
 pub struct VariableEdit {
     /// The new value.
     pub value: Option<SecretJson>,
+    /// Where a job reads the value, in its place.
+    pub reference: Option<SecretReference>,
     /// Whether it is a secret. A new value of a secret stays one unless this is `false`.
     pub secret: Option<bool>,
     /// Its purpose.
@@ -69,6 +72,18 @@ impl VariableEdit {
                 format!("{path}.description"),
                 format!("has at most {MAX_DESCRIPTION} characters, and no control characters"),
             );
+        }
+        if let Some(reference) = &self.reference {
+            if self.value.is_some() {
+                faults.add(path, "has a `value` and a `reference`: give one of them");
+            }
+            if self.secret == Some(false) {
+                let reason = "cannot be `false`: what a store keeps is a secret";
+                faults.add(format!("{path}.secret"), reason);
+            }
+            for (field, reason) in reference.faults() {
+                faults.add(format!("{path}.reference.{field}"), reason);
+            }
         }
         let Some(value) = self.value.as_ref().map(SecretJson::expose) else { return };
         if let Some(fault) = fault_of(value, kind) {
@@ -124,7 +139,18 @@ mod tests {
     use serde_json::json;
 
     fn edit(value: serde_json::Value, secret: Option<bool>) -> VariableEdit {
-        VariableEdit { value: Some(Json::from(value).into()), secret, description: None }
+        VariableEdit { value: Some(Json::from(value).into()), secret, ..VariableEdit::default() }
+    }
+
+    fn refers(
+        value: Option<serde_json::Value>,
+        secret: Option<bool>,
+        locator: &str,
+    ) -> VariableEdit {
+        let store = "vault".parse().unwrap();
+        let reference = SecretReference { store, locator: locator.to_owned(), version: None };
+        let value = value.map(|value| Json::from(value).into());
+        VariableEdit { value, reference: Some(reference), secret, description: None }
     }
 
     #[test]
@@ -148,6 +174,8 @@ mod tests {
             ("note", Some(long)),
             ("good", Some(edit(json!("123456"), Some(true)))),
             ("map", Some(edit(json!({ "a": 1 }), Some(true)))),
+            ("kept", Some(refers(Some(json!("123456")), Some(false), " db"))),
+            ("stored", Some(refers(None, Some(true), "db#password"))),
         ]);
         let environment = given(vec![
             ("TF_VAR_x", Some(edit(json!("x"), None))),
@@ -161,6 +189,9 @@ mod tests {
         insta::assert_snapshot!(faults.join("\n"), @r#"
         `terraform["1a"]` is not a name: use 1 to 200 letters, digits and underscores (Terraform variables also hyphens), starting with a letter or an underscore
         `terraform["deep"].value` is nested more than 64 levels deep
+        `terraform["kept"]` has a `value` and a `reference`: give one of them
+        `terraform["kept"].secret` cannot be `false`: what a store keeps is a secret
+        `terraform["kept"].reference.ref` has 1 to 2048 bytes, without control characters or spaces around it
         `terraform["large"].value` has more than 64 KiB
         `terraform["none"].value` is `null`: remove the variable instead, with `null` in place of its object
         `terraform["note"].description` has at most 200 characters, and no control characters

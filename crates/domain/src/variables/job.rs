@@ -3,6 +3,8 @@
 use super::VariableKind;
 use super::secret_json::SecretJson;
 use crate::json::Json;
+use crate::secret_reference::SecretReference;
+use crate::secret_store::StoreConfiguration;
 use crate::variable_scope::VariableScope;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,21 @@ pub struct JobVariable {
     /// Whether the runner masks the value in everything that leaves the job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub secret: bool,
+    /// The scope of its set, for messages.
+    pub from: VariableScope,
+}
+
+/// A variable of a job whose value the runner reads in a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredVariable {
+    /// Its kind.
+    pub kind: VariableKind,
+    /// Its name.
+    pub name: String,
+    /// Where the value is.
+    pub reference: SecretReference,
+    /// The store.
+    pub store: StoreConfiguration,
     /// The scope of its set, for messages.
     pub from: VariableScope,
 }
