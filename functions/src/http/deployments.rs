@@ -147,7 +147,8 @@ async fn get(
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<Deployment>, ApiError> {
     let (found, waiting) = app.deployment_and_wait(&caller, id).await?;
-    Ok(Json(render::deployment(&caller.org_id, &found, waiting)))
+    let module = app.bundle_of(&caller, &found).await?.map(|bundle| render::module(&found, bundle));
+    Ok(Json(Deployment { module, ..render::deployment(&caller.org_id, &found, waiting) }))
 }
 
 /// Wait for the end of a deployment.

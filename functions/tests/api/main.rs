@@ -25,6 +25,7 @@ mod claims;
 mod concurrency_limits;
 mod confined_agents;
 mod deploy_requests;
+mod deployed_modules;
 mod deployments;
 mod enrolment;
 mod environments;

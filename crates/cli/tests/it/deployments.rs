@@ -70,6 +70,18 @@ fn either_end_of_an_id_names_a_deployment_and_an_ambiguous_one_is_refused() {
 }
 
 #[test]
+fn a_deployment_is_shown_with_the_module_that_ran() {
+    let module = value!({
+        "source": "git::https://git.example.com/net.git//eu?ref=main",
+        "commit": "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567",
+        "inputs": {"size": 3}, "hidden_inputs": ["password"],
+    });
+    let found = of_id(ID, "succeeded", &value!({"module": module, "duration_seconds": 60}));
+    let server = server(&found, b"", vec![]);
+    insta::assert_snapshot!(run(&server, &format!("get deployment {ID}")));
+}
+
+#[test]
 fn the_search_for_a_short_id_ends_after_the_newest_thousand() {
     let items = vec![of_id(OTHER, "failed", &value!({})); 100];
     let page = json(200, &value!({"items": items, "next_page_token": "more"}));
