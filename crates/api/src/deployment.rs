@@ -337,6 +337,18 @@ pub struct DeploymentQuery {
     /// Only deployments of this environment; needs `project_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_id: Option<String>,
+    /// Only deployments with this status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^(queued|launching|running|cancelling|succeeded|failed|cancelled)$")]
+    pub status: Option<String>,
+    /// Only `plan`, `deploy`, `destroy` or `rollback`. A deployment that stops after its plan is a `plan` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^(plan|deploy|destroy|rollback)$")]
+    pub mode: Option<String>,
+    /// Only deployments that were accepted at this time or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub since: Option<Timestamp>,
 }
 
 /// How long to wait for the end.

@@ -47,6 +47,7 @@ pub mod ports;
 pub mod principal;
 pub mod public_address;
 pub mod role;
+pub mod run_kind;
 pub mod runner;
 pub mod runner_check;
 pub mod runner_profile;

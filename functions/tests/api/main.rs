@@ -26,6 +26,7 @@ mod concurrency_limits;
 mod confined_agents;
 mod deploy_requests;
 mod deployed_modules;
+mod deployment_filters;
 mod deployments;
 mod enrolment;
 mod environments;
