@@ -158,6 +158,9 @@ pub struct Environment {
     /// The previous value of [`Self::applied`], while that deployment may still end without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_before: Option<DeploymentId>,
+    /// The last deployment that succeeded, without plans; `None` also if that was before an update of Canyon.
+    #[serde(rename = "succeeded", default, skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<DeploymentId>,
     /// The record of its state; `None` before the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<EnvironmentState>,
