@@ -153,10 +153,10 @@ impl Asked {
             project: project.and_then(|text| fields::id(faults, "project_id", text)),
             env: env.and_then(|text| fields::id(faults, "env_id", text)),
             status: query.status.as_deref().and_then(|text| {
-                parameters::one_of(faults, "status", text, &Status::ALL, |status| status.as_str())
+                parameters::one_of(faults, "status", text, &Status::ALL, Status::as_str)
             }),
             kind: query.mode.as_deref().and_then(|text| {
-                parameters::one_of(faults, "mode", text, &RunKind::ALL, |kind| kind.as_str())
+                parameters::one_of(faults, "mode", text, &RunKind::ALL, RunKind::as_str)
             }),
         }
     }
@@ -176,7 +176,7 @@ impl Asked {
             ("since", query.since.map(|since| since.to_string())),
         ];
         for (filter, value) in more.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            name.push_str(&format!("&{filter}={value}"));
+            name.extend(["&", filter, "=", value.as_str()]);
         }
         name
     }

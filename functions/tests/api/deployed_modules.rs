@@ -39,7 +39,8 @@ async fn module(api: &Api, id: &str) -> Value {
 #[tokio::test]
 async fn a_deployment_shows_the_commit_that_it_ran_and_its_inputs_without_the_secret_ones() {
     let api = furnished().await;
-    let inputs = json!({ "size": 12345678901234567890_u64, "password": "hunter2", "typo": "x" });
+    let inputs =
+        json!({ "size": 12_345_678_901_234_567_890_u64, "password": "hunter2", "typo": "x" });
     let body = of_module(&json!({ "source": BRANCH, "inputs": inputs }));
     let job = start(&api, body.clone()).await;
     let names = json!(["password", "size", "typo"]);
@@ -49,7 +50,7 @@ async fn a_deployment_shows_the_commit_that_it_ran_and_its_inputs_without_the_se
     let fetched = json!({ "commit": COMMIT, "secret_inputs": ["password", "typo"] });
     assert_eq!(report(&api, &job, "apply", &fetched).await.0, 200);
     let shown = json!({
-        "source": BRANCH, "commit": COMMIT, "inputs": { "size": 12345678901234567890_u64 },
+        "source": BRANCH, "commit": COMMIT, "inputs": { "size": 12_345_678_901_234_567_890_u64 },
         "hidden_inputs": ["password", "typo"],
     });
     assert_eq!(module(&api, &job.id).await, shown);

@@ -27,7 +27,7 @@ async fn deployments_are_listed_by_status_mode_and_time_of_acceptance() {
     assert_eq!(stored(&api, &failed.id).await.status, Status::Failed);
     let succeeded = Job::start(&api).await;
     succeeded.succeed(&api).await;
-    api.clock.advance(std::time::Duration::from_secs(3_600));
+    api.clock.advance(std::time::Duration::from_hours(1));
     let mut plan = order();
     plan["plan_only"] = true.into();
     let plan = api.make("/deployments", plan).await;

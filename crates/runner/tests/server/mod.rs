@@ -138,7 +138,7 @@ async fn report(
         return refused(StatusCode::BAD_REQUEST);
     }
     if body.phase == Phase::Apply {
-        plane.fetched_before_apply = body.fetched.clone();
+        plane.fetched_before_apply.clone_from(&body.fetched);
     }
     plane.take(&body.chunks);
     plane.phases.push(body.phase);
