@@ -10,6 +10,7 @@ mod agent_work;
 mod agents;
 mod archives;
 mod artifacts;
+pub(crate) mod at_a_glance;
 mod attempt_readers;
 mod audit_records;
 pub mod authentication;

@@ -26,6 +26,7 @@ mod network_address;
 mod openapi;
 mod organizations;
 mod paging;
+mod parameters;
 mod path_parameters;
 mod progress;
 mod projects;

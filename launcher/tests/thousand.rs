@@ -110,6 +110,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
+        last_success: None,
         state: None,
         deletion_protection: None,
         removed_by: None,

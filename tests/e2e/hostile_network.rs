@@ -56,8 +56,11 @@ fn ledger_of(folder: &Path, seed: u64) -> std::path::PathBuf {
 
 /// The one deployment of an environment.
 async fn only(site: &Site, env: &str) -> Deployment {
-    let filter =
-        DeploymentQuery { project_id: Some(PROJECT.to_owned()), env_id: Some(env.to_owned()) };
+    let filter = DeploymentQuery {
+        project_id: Some(PROJECT.to_owned()),
+        env_id: Some(env.to_owned()),
+        ..DeploymentQuery::default()
+    };
     let page = site.client.deployments(&filter, &PageQuery::default()).await.unwrap();
     assert_eq!(page.items.len(), 1, "{:#?}", page.items);
     // The list does not contain the attempts.

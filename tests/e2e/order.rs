@@ -96,8 +96,11 @@ async fn one_key_is_one_deployment() {
         let refused = site.client.create_deployment(&other, "one key").await.unwrap_err();
         assert_eq!(refused.status(), Some(409), "{refused}");
     }
-    let filter =
-        DeploymentQuery { project_id: Some(PROJECT.to_owned()), env_id: Some(ENV.to_owned()) };
+    let filter = DeploymentQuery {
+        project_id: Some(PROJECT.to_owned()),
+        env_id: Some(ENV.to_owned()),
+        ..DeploymentQuery::default()
+    };
     let all = site.client.deployments(&filter, &PageQuery::default()).await.unwrap();
     assert_eq!(all.items.len(), 1);
 }

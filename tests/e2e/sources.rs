@@ -4,6 +4,7 @@ use crate::harness::deployments::{counts, failure, request};
 use crate::harness::module::{THIRTY, from, with};
 use crate::harness::site::{ENV, Site};
 use canyon_api::archive::MAX_ARCHIVE_BYTES;
+use canyon_api::deployment::RequestedMode;
 use canyon_cloud::chance::Chance;
 use canyon_domain::failure::FailureClass;
 use flate2::{Compression, write::GzEncoder};
@@ -142,4 +143,44 @@ async fn a_repository_deploys_at_a_branch_a_tag_and_a_commit() {
     let (class, message) = failure(&ended);
     assert_eq!(class, FailureClass::User);
     assert!(message.contains("v9"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_and_a_destroy_run_the_commit_that_was_deployed_although_its_branch_moved() {
+    let site = Site::new().await;
+    let (work, bare) = (site.server.path("work"), site.server.path("modules.git"));
+    std::fs::create_dir_all(&work).unwrap();
+    git(&work, &["init", "--quiet", "-b", "main"]);
+    let commit = |text: &str| {
+        let code = format!(
+            "variable \"open\" {{}}\nvariable \"closed\" {{ sensitive = true }}\noutput \"is\" {{ value = \"{text}\" }}\n"
+        );
+        std::fs::write(work.join("main.tf"), code).unwrap();
+        git(&work, &["add", "."]);
+        git(&work, &["commit", "--quiet", "-m", text]);
+        git(&work, &["rev-parse", "HEAD"])
+    };
+    let first = commit("first");
+    git(&work, &["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
+    let source = format!("git::file://{}?ref=main", bare.display());
+    let module = with(with(from(&source), "open", "seen"), "closed", "hunter2");
+    let deployed = site.deploy(module).await;
+    let shown = site.client.deployment(&deployed.id.to_string()).await.unwrap().module.unwrap();
+    assert_eq!((&shown.source, shown.commit.as_ref()), (&source, Some(&first)));
+    assert_eq!(serde_json::to_value(&shown.inputs).unwrap(), json!({ "open": "seen" }));
+    assert_eq!(shown.hidden_inputs, ["closed"]);
+
+    let second = commit("second");
+    git(&work, &["push", "--quiet", bare.to_str().unwrap(), "main"]);
+    let mut rollback = request(ENV, None);
+    rollback.mode = RequestedMode::Rollback;
+    rollback.rollback_to_deployment_id = Some(deployed.id);
+    let mut destroy = request(ENV, None);
+    destroy.mode = RequestedMode::Destroy;
+    for again in [rollback, destroy] {
+        let ended = site.run(&again).await;
+        assert_eq!(ended.status, "succeeded", "{}", ended.status_message);
+        let module = site.client.deployment(&ended.id.to_string()).await.unwrap().module.unwrap();
+        assert_eq!(module.commit.as_ref(), Some(&first), "not {second}");
+    }
 }

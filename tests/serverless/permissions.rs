@@ -112,8 +112,11 @@ async fn api_first() -> Site {
     bus::rejected(&site, &bus::event(&detail)).await;
     assert!(!site.log(&id).await.is_empty());
     client.outputs(&id).await.unwrap();
-    let filter =
-        DeploymentQuery { project_id: Some(PROJECT.to_owned()), env_id: Some(ENV.to_owned()) };
+    let filter = DeploymentQuery {
+        project_id: Some(PROJECT.to_owned()),
+        env_id: Some(ENV.to_owned()),
+        ..DeploymentQuery::default()
+    };
     client.deployments(&filter, &PageQuery::default()).await.unwrap();
     assert_succeeded(&site.run(&destruction(ENV)).await);
     client.delete(&["projects", PROJECT, "envs", ENV], &[]).await.unwrap();

@@ -6,7 +6,9 @@
 
 use crate::deployment::{Orphan, Output};
 use crate::error::ErrorBody;
+use canyon_domain::commit::Commit;
 use canyon_domain::failure::{Failure, Phase};
+use canyon_domain::fetched_module::FetchedModule;
 use canyon_domain::job::Job;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -80,9 +82,9 @@ pub struct Claimed {
     pub report_format: u32,
 }
 
-/// The newest format of [`ReportBody`] and [`DeploymentResultsUpdateBody`]. Format 2 has `unwritten`. A
-/// Canyon that announces an older one refuses a body with a field that it does not know.
-pub const REPORT_FORMAT: u32 = 2;
+/// The newest format of [`ReportBody`] and [`DeploymentResultsUpdateBody`]. Format 2 has `unwritten`, format 3
+/// has `fetched`. A Canyon that announces an older one refuses a body with a field that it does not know.
+pub const REPORT_FORMAT: u32 = 3;
 
 fn first_format() -> u32 {
     1
@@ -112,9 +114,33 @@ pub struct ReportBody {
     /// `unwritten` says that it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwritten: Option<UnwrittenStateBody>,
+    /// The module that the run has fetched; in each report from then on, because Canyon stores it with a write that it makes
+    /// anyway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<FetchedModuleBody>,
     /// New output. The API stores the first 16 pieces. The `offsets` of the answer say from where to send the rest again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
+}
+
+/// The module that a run has fetched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FetchedModuleBody {
+    /// The commit, if the source is a git repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, pattern = "^([0-9a-f]{40}|[0-9a-f]{64})$")]
+    pub commit: Option<Commit>,
+    /// The inputs whose values Canyon shows to no one, because the module declares them sensitive or ephemeral, or does not
+    /// declare them. If it is absent, or has more than 20 names, no value of an input is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_inputs: Option<Vec<String>>,
+}
+
+impl From<FetchedModuleBody> for FetchedModule {
+    fn from(body: FetchedModuleBody) -> Self {
+        Self::new(body.commit, body.secret_inputs)
+    }
 }
 
 /// A part of a stream.
@@ -239,6 +265,9 @@ pub struct DeploymentResultsUpdateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub phase: Option<Phase>,
+    /// The module that the run has fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<FetchedModuleBody>,
     /// The run has announced its apply and did not start it: nothing was changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untouched: bool,

@@ -164,9 +164,37 @@ pub struct Deployment {
     /// Why it does not run yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
+    /// Seconds from its acceptance to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_seconds: Option<u64>,
+    /// Its module; only in the answer to `getDeployment`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<DeployedModule>,
     /// Its attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptSummary>,
+}
+
+/// The module of a deployment, as it was requested and as it ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DeployedModule {
+    /// `inline`, `sha256:<digest>[//folder]` or `git::<address>[//folder][?ref=<ref>]`.
+    pub source: String,
+    /// With a git repository: the commit that the last attempt fetched. Absent before its runner has reported it, and if the
+    /// runner is of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// With an archive: its SHA-256, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The inputs that the module declares as neither sensitive nor ephemeral.
+    #[serde(default, skip_serializing_if = "Inputs::is_empty")]
+    #[schema(value_type = Object)]
+    pub inputs: Inputs,
+    /// The names of all other inputs. Before a runner has reported what the module declares, and with encrypted logs, all
+    /// inputs are here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden_inputs: Vec<String>,
 }
 
 /// Metrics of a run.
@@ -234,6 +262,9 @@ pub struct AttemptSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
+    /// With a git repository: the commit that it fetched, if its runner has reported that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// Why it did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -306,6 +337,18 @@ pub struct DeploymentQuery {
     /// Only deployments of this environment; needs `project_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_id: Option<String>,
+    /// Only deployments with this status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^(queued|launching|running|cancelling|succeeded|failed|cancelled)$")]
+    pub status: Option<String>,
+    /// Only `plan`, `deploy`, `destroy` or `rollback`. A deployment that stops after its plan is a `plan` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^(plan|deploy|destroy|rollback)$")]
+    pub mode: Option<String>,
+    /// Only deployments that were accepted at this time or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub since: Option<Timestamp>,
 }
 
 /// How long to wait for the end.

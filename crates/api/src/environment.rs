@@ -42,6 +42,51 @@ pub struct Environment {
     /// Limit of deletions in a run; absent for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
+    /// What was deployed to it, and what runs; only in the answer to `getEnvironment`. Absent before the first deployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployments: Option<EnvironmentDeployments>,
+}
+
+/// The deployments of an environment, at a glance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EnvironmentDeployments {
+    /// The newest one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<DeploymentBrief>,
+    /// The last one that succeeded, without plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<DeploymentBrief>,
+    /// The one that has the environment's turn: no other runs, and its job locks the state while it plans and applies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<Uuid>,
+    /// Number of those that wait for their turn.
+    pub waiting: u32,
+    /// Id of the lock that blocks the newest one: another run, or a program other than Canyon, holds the state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_by_lock: Option<String>,
+}
+
+/// A deployment in few words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeploymentBrief {
+    /// Its id.
+    pub id: Uuid,
+    /// `deploy`, `destroy` or `rollback`.
+    pub mode: String,
+    /// Whether it stops after the plan.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan_only: bool,
+    /// Its status.
+    pub status: String,
+    /// Time of acceptance.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// Principal that requested it.
+    pub created_by: Uuid,
+    /// Time of its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub completed_at: Option<Timestamp>,
 }
 
 /// What Canyon has recorded about an environment's OpenTofu state.

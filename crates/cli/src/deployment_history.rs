@@ -63,6 +63,7 @@ pub(crate) fn filter_of(environment: &Resource) -> DeploymentQuery {
     DeploymentQuery {
         project_id: environment.project.clone(),
         env_id: Some(environment.id.clone()),
+        ..DeploymentQuery::default()
     }
 }
 

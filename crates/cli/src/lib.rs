@@ -39,6 +39,7 @@ mod progress_bar;
 mod resource;
 mod retry;
 mod settings;
+mod since;
 mod suggestion;
 mod summary;
 mod table;

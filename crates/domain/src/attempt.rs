@@ -2,6 +2,7 @@
 
 use crate::blocking_lock::BlockingLock;
 use crate::failure::{Failure, FailureClass, Phase};
+use crate::fetched_module::FetchedModule;
 use crate::runner::Timeouts;
 use crate::slot::ConcurrencySlot;
 use crate::state_facts::UnwrittenState;
@@ -43,6 +44,9 @@ pub struct Attempt {
     /// The phase that it has reached.
     #[serde(default = "launch", skip_serializing_if = "is_launch")]
     pub phase: Phase,
+    /// The module that its runner has fetched; `None` until a report says so. Runners of earlier versions do not.
+    #[serde(rename = "ran", default, skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<FetchedModule>,
     /// What its runner has reported of its apply.
     #[serde(default, skip_serializing_if = "ApplyNote::is_none")]
     pub apply: ApplyNote,

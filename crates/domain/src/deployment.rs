@@ -4,6 +4,7 @@
 
 use crate::attempt::{ApplyNote, Attempt};
 use crate::failure::Phase;
+use crate::fetched_module::FetchedModule;
 use crate::hold::Hold;
 use crate::ids::{
     AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, PrincipalId, ProjectId, RunnerId,
@@ -266,6 +267,20 @@ impl Deployment {
     /// The attempt that has not ended, if there is one.
     pub fn open_attempt(&self) -> Option<&Attempt> {
         self.attempts.last().filter(|attempt| attempt.ended.is_none())
+    }
+
+    /// The module that its last attempt with a report of it has fetched. No attempt follows one that began to apply.
+    pub fn fetched(&self) -> Option<&FetchedModule> {
+        self.attempts.iter().rev().find_map(|attempt| attempt.fetched.as_ref())
+    }
+
+    /// Records the module that the open attempt `number` has fetched. The next write stores it, at the latest that of the
+    /// apply's beginning: the runner sends it with each report.
+    pub fn record_fetched(&mut self, number: u32, fetched: FetchedModule) {
+        let open = self.attempts.last_mut().filter(|attempt| attempt.ended.is_none());
+        if let Some(attempt) = open.filter(|attempt| attempt.number == number) {
+            attempt.fetched = Some(fetched);
+        }
     }
 
     /// Its path below the organization, for audit records.

@@ -66,6 +66,9 @@ impl Environment {
             }
         }
         let is_whole = deployment.status == Status::Succeeded && deployment.changes_state();
+        if is_whole {
+            after.last_success = Some(deployment.id);
+        }
         if is_whole && self.status == EnvironmentStatus::DeleteFailed {
             after.status = EnvironmentStatus::Active;
             after.status_message = None;

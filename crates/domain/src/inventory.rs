@@ -32,12 +32,17 @@ pub struct Organization {
     /// Whether an unknown agent may request adoption.
     #[serde(default, skip_serializing_if = "AgentRequests::is_default")]
     pub agent_requests: AgentRequests,
+    /// Whether all its failed and cancelled deployments are in the lists of such. Earlier versions wrote no lists, so those
+    /// of their organizations lack what ended before the update.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lists_ends: bool,
 }
 
 impl Organization {
     /// A new organization, with the defaults of its settings.
     pub fn new(id: OrgId, uuid: OrgUuid, created_at: Timestamp, created_by: PrincipalId) -> Self {
-        Self { id, uuid, created_at, created_by, agent_requests: AgentRequests::default() }
+        let agent_requests = AgentRequests::default();
+        Self { id, uuid, created_at, created_by, agent_requests, lists_ends: true }
     }
 }
 
@@ -153,6 +158,9 @@ pub struct Environment {
     /// The previous value of [`Self::applied`], while that deployment may still end without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_before: Option<DeploymentId>,
+    /// The last deployment that succeeded, without plans; `None` also if that was before an update of Canyon.
+    #[serde(rename = "succeeded", default, skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<DeploymentId>,
     /// The record of its state; `None` before the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<EnvironmentState>,

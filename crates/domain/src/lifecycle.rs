@@ -91,6 +91,7 @@ pub fn launch(
         handle: None,
         claim: None,
         phase: Phase::Launch,
+        fetched: None,
         apply: ApplyNote::None,
         unwritten: None,
         suspected: false,

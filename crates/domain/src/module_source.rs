@@ -16,6 +16,7 @@
 //! # Ok::<(), canyon_domain::module_source::InvalidSource>(())
 //! ```
 
+use crate::commit::Commit;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -53,6 +54,19 @@ impl GitSource {
         self.url.starts_with("file://")
     }
 }
+
+impl ModuleSource {
+    /// The same source at `commit`, which a run of it has fetched. `None` if the text would be too long. Sources other than
+    /// git repositories never change, and stay as they are.
+    pub fn at_commit(&self, commit: &Commit) -> Option<Self> {
+        let Self::Git(git) = self else { return Some(self.clone()) };
+        let pinned = Self::Git(GitSource { reference: Some(commit.to_string()), ..git.clone() });
+        (pinned.to_string().len() <= MAX_BYTES).then_some(pinned)
+    }
+}
+
+/// Maximum length of a source, in bytes.
+const MAX_BYTES: usize = 2_000;
 
 /// A SHA-256 in 64 lower case hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -110,7 +124,7 @@ impl FromStr for ModuleSource {
     type Err = InvalidSource;
 
     fn from_str(text: &str) -> Result<Self, InvalidSource> {
-        if text.len() > 2_000 {
+        if text.len() > MAX_BYTES {
             return Err(InvalidSource("longer than 2,000 bytes"));
         }
         if text == "inline" {
@@ -261,6 +275,20 @@ mod tests {
             let error = of(bytes).parse::<ModuleSource>().unwrap_err();
             assert_eq!(error.to_string(), "longer than 2,000 bytes");
         }
+    }
+
+    #[test]
+    fn a_repository_at_a_commit_keeps_its_address_and_folder_and_other_sources_stay() {
+        let commit: Commit = "0a".repeat(20).parse().unwrap();
+        let at = |text: &str| {
+            let source: ModuleSource = text.parse().unwrap();
+            source.at_commit(&commit).map(|source| source.to_string())
+        };
+        let expected = format!("git::ssh://git@h/vpc.git//eu?ref={commit}");
+        assert_eq!(at("git::ssh://git@h/vpc.git//eu?ref=main").unwrap(), expected);
+        assert_eq!(at("git::ssh://git@h/vpc.git//eu").unwrap(), expected);
+        assert_eq!(at("inline").unwrap(), "inline");
+        assert_eq!(at(&format!("git::https://h/{}", "a".repeat(1_980))), None);
     }
 
     #[test]

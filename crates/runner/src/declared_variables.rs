@@ -3,16 +3,27 @@
 //! The runner passes a kept variable only to a module that declares it: OpenTofu warns about every other one, and an
 //! organization's variables are for many modules.
 
-use crate::hcl_blocks;
+use crate::hcl_blocks::{self, Block};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The names that the files of the folder `module` declare. `None` if a file cannot be read: OpenTofu then says why.
-pub fn of(module: &Path) -> Option<BTreeSet<String>> {
-    let mut names = BTreeSet::new();
+/// A declared variable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeclaredVariable {
+    /// Its declaration mentions `sensitive` or `ephemeral`. A declaration that sets them to `false` counts too: the reader
+    /// evaluates no expression, and a value that is taken for a secret is only not shown.
+    pub is_secret: bool,
+}
+
+/// Variables by name.
+pub type DeclaredVariables = BTreeMap<String, DeclaredVariable>;
+
+/// The variables that the files of the folder `module` declare. `None` if a file cannot be read: OpenTofu then says why.
+pub fn of(module: &Path) -> Option<DeclaredVariables> {
+    let mut found = DeclaredVariables::new();
     let mut files: Vec<_> = fs::read_dir(module).ok()?.collect::<io::Result<_>>().ok()?;
     // A pipe would block.
     files.retain(|file| file.path().is_file());
@@ -21,26 +32,38 @@ pub fn of(module: &Path) -> Option<BTreeSet<String>> {
         let is = |suffixes: [&str; 2]| suffixes.iter().any(|suffix| name.ends_with(suffix));
         if is([".tf", ".tofu"]) {
             let text = fs::read_to_string(file.path()).ok()?;
-            names.extend(hcl_blocks::headers(&text).into_iter().filter_map(declared_by_header));
+            for (name, is_secret) in hcl_blocks::blocks(&text).into_iter().filter_map(declared) {
+                add(&mut found, name, is_secret);
+            }
         } else if is([".tf.json", ".tofu.json"]) {
             let text = fs::read(file.path()).ok()?;
-            declared_by_json(&serde_json::from_slice(&text).ok()?, &mut names);
+            declared_by_json(&serde_json::from_slice(&text).ok()?, &mut found);
         }
     }
-    Some(names)
+    Some(found)
 }
 
-/// The name in `variable "name" {`. HCL allows an identifier instead of a quoted label.
-fn declared_by_header(words: Vec<String>) -> Option<String> {
-    match <[String; 2]>::try_from(words) {
-        Ok([kind, name]) if kind == "variable" => Some(name),
+/// An override file may declare a variable again, and make it secret.
+fn add(found: &mut DeclaredVariables, name: String, is_secret: bool) {
+    found.entry(name).or_default().is_secret |= is_secret;
+}
+
+/// Whether a declaration may make a value secret.
+fn mentions_secrecy(declaration: &str) -> bool {
+    ["sensitive", "ephemeral"].iter().any(|word| declaration.contains(word))
+}
+
+/// The name in `variable "name" {`, and whether its value is secret. HCL allows an identifier instead of a quoted label.
+fn declared(block: Block<'_>) -> Option<(String, bool)> {
+    match <[String; 2]>::try_from(block.header) {
+        Ok([kind, name]) if kind == "variable" => Some((name, mentions_secrecy(block.body))),
         Ok(_) | Err(_) => None,
     }
 }
 
 /// The names in `{"variable": {"name": {…}}}`, where each object may be a list of such objects
 /// (<https://opentofu.org/docs/language/syntax/json/>).
-fn declared_by_json(document: &Value, names: &mut BTreeSet<String>) {
+fn declared_by_json(document: &Value, found: &mut DeclaredVariables) {
     let each = |value: &Value| match value {
         Value::Array(items) => items.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
@@ -49,7 +72,9 @@ fn declared_by_json(document: &Value, names: &mut BTreeSet<String>) {
     };
     for part in each(document) {
         for variables in each(&part["variable"]) {
-            names.extend(variables.as_object().into_iter().flat_map(|all| all.keys().cloned()));
+            for (name, declaration) in variables.as_object().into_iter().flatten() {
+                add(found, name.clone(), mentions_secrecy(&declaration.to_string()));
+            }
         }
     }
 }
@@ -63,7 +88,31 @@ mod tests {
         for (name, text) in files {
             fs::write(folder.path().join(name), text).unwrap();
         }
-        of(folder.path()).map(|names| names.into_iter().collect())
+        of(folder.path()).map(|found| found.into_keys().collect())
+    }
+
+    #[test]
+    fn a_variable_is_secret_if_one_of_its_declarations_may_say_so() {
+        let files = [
+            (
+                "main.tf",
+                "variable \"a\" {\n  sensitive = true\n}\nvariable \"b\" {}\nlocals { sensitive = 1 }",
+            ),
+            (
+                "more.tf.json",
+                r#"{"variable": {"c": {"ephemeral": true}, "d": {"type": "string"}}}"#,
+            ),
+            ("one.tf", "variable \"e\" {\n  type = string\n}"),
+            ("one_override.tf", "variable \"e\" {\n  sensitive = true\n}"),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let found = of(folder.path()).unwrap();
+        let secret = found.iter().filter(|(_, variable)| variable.is_secret);
+        assert_eq!(secret.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "c", "e"]);
+        assert_eq!(found.len(), 5);
     }
 
     #[test]

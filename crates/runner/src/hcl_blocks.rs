@@ -1,14 +1,25 @@
-//! The headers of the blocks of an HCL file: `resource "aws_vpc" "main" {`.
+//! The blocks of an HCL file, with their headers: `resource "aws_vpc" "main" {`.
 //!
 //! A full parser of HCL recurses, so that a deeply nested file could end the runner. This reader keeps what is open in a
 //! list, knows comments, texts with templates and heredocs
 //! (<https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md>), and leaves the rest to OpenTofu.
 
-/// The type and the labels of each block that is in no other block.
-pub fn headers(text: &str) -> Vec<Vec<String>> {
+/// A block that is in no other block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block<'a> {
+    /// Its type and its labels.
+    pub header: Vec<String>,
+    /// The text from `{` to its `}`, or to the end of the file.
+    pub body: &'a str,
+}
+
+/// The blocks that are in no other block.
+pub fn blocks(text: &str) -> Vec<Block<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut reader = Reader { rest: text, open: Vec::new(), header: Vec::new(), found: Vec::new() };
+    let (open, header, found) = (Vec::new(), Vec::new(), Vec::new());
+    let mut reader = Reader { rest: text, open, header, begun: None, found };
     while reader.step() {}
+    reader.close();
     reader.found
 }
 
@@ -27,10 +38,19 @@ struct Reader<'a> {
     open: Vec<Open>,
     /// The words of the line so far, outside of all blocks; `None` for what is in no header.
     header: Vec<Option<String>>,
-    found: Vec<Vec<String>>,
+    /// The block that is open, with the text from its `{` on.
+    begun: Option<Block<'a>>,
+    found: Vec<Block<'a>>,
 }
 
 impl Reader<'_> {
+    /// Ends the open block at the end of what is read.
+    fn close(&mut self) {
+        let Some(mut block) = self.begun.take() else { return };
+        block.body = &block.body[..block.body.len() - self.rest.len()];
+        self.found.push(block);
+    }
+
     /// Reads one thing. Returns whether there is more.
     fn step(&mut self) -> bool {
         let Some(next) = self.rest.chars().next() else { return false };
@@ -53,7 +73,8 @@ impl Reader<'_> {
             '{' => {
                 if is_outside {
                     let words: Option<Vec<_>> = self.header.drain(..).collect();
-                    self.found.extend(words.filter(|words| !words.is_empty()));
+                    let words = words.filter(|words| !words.is_empty());
+                    self.begun = words.map(|header| Block { header, body: self.rest });
                 }
                 self.open.push(Open::Brace);
                 self.skip(1);
@@ -61,6 +82,9 @@ impl Reader<'_> {
             '}' => {
                 self.open.pop();
                 self.skip(1);
+                if self.open.is_empty() {
+                    self.close();
+                }
             }
             '"' if is_outside => {
                 let word = label(&self.rest[1..]);
@@ -156,7 +180,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn found(text: &str) -> Vec<String> {
-        headers(text).iter().map(|words| words.join(" ")).collect()
+        blocks(text).iter().map(|block| block.header.join(" ")).collect()
+    }
+
+    #[test]
+    fn a_body_ends_with_its_own_brace() {
+        let text = "a \"b\" {\n x = \"}${{}}\" # }\n y { }\n} z = {}\nc {\n open";
+        let bodies: Vec<_> = blocks(text).into_iter().map(|block| block.body).collect();
+        assert_eq!(bodies, ["{\n x = \"}${{}}\" # }\n y { }\n}", "{\n open"]);
     }
 
     #[test]
@@ -212,7 +243,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_to_its_end(text in "([a-z\"{}<\\-\\\\$%#/*\n =é]|EOT|<<EOT){0,200}") {
-            headers(&text);
+            blocks(&text);
         }
     }
 }

@@ -1,12 +1,11 @@
 //! The values that a module gets for its variables: what Canyon keeps for the environment, what a job knows of itself,
 //! and the inputs of the deployment, which take precedence.
 
-use crate::declared_variables;
+use crate::declared_variables::{self, DeclaredVariables};
 use canyon_domain::job::{Inputs, Job};
 use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::VariableKind;
 use canyon_domain::variables::job::JobVariable;
-use std::collections::BTreeSet;
 use std::path::Path;
 
 /// How alike two names are of which one may be a mistyped form of the other.
@@ -18,6 +17,8 @@ pub struct ModuleVariables {
     pub values: Inputs,
     /// Warnings for the log.
     pub warnings: Vec<String>,
+    /// The inputs of the deployment whose values are secret; `None` if that is not known.
+    pub secret_inputs: Option<Vec<String>>,
 }
 
 /// The values for the module in `folder`.
@@ -29,19 +30,22 @@ pub fn of(folder: &Path, org: &str, job: &Job) -> ModuleVariables {
         let mut values: Inputs =
             kept.iter().map(|one| (one.name.clone(), one.value.expose().clone())).collect();
         values.extend(inputs.clone());
-        return ModuleVariables { values, warnings: Vec::new() };
+        return ModuleVariables { values, warnings: Vec::new(), secret_inputs: None };
     };
-    let context = context(org, job).into_iter().filter(|(name, _)| declared.contains(*name));
+    let context = context(org, job).into_iter().filter(|(name, _)| declared.contains_key(*name));
     let mut values: Inputs = context.map(|(name, value)| (name.to_owned(), value.into())).collect();
     let (passed, unknown): (Vec<_>, Vec<_>) =
-        kept.into_iter().partition(|one| declared.contains(&one.name));
+        kept.into_iter().partition(|one| declared.contains_key(&one.name));
     values.extend(passed.into_iter().map(|one| (one.name.clone(), one.value.expose().clone())));
     values.extend(inputs.clone());
-    let free: Vec<_> = declared.iter().filter(|name| !values.contains_key(*name)).collect();
+    let free: Vec<_> = declared.keys().filter(|name| !values.contains_key(*name)).collect();
     let of_kept = unknown.into_iter().filter_map(|variable| undeclared(variable, &free));
     let mut warnings: Vec<_> = of_kept.collect();
     warnings.extend(inputs.keys().filter_map(|name| undeclared_input(name, &declared, &free)));
-    ModuleVariables { values, warnings }
+    // What the module does not declare may be anything, such as a value for the wrong module.
+    let is_secret = |name: &&String| declared.get(*name).is_none_or(|known| known.is_secret);
+    let secret_inputs = Some(inputs.keys().filter(is_secret).cloned().collect());
+    ModuleVariables { values, warnings, secret_inputs }
 }
 
 /// What a module can know of its own run. A module that declares a variable of such a name gets its value.
@@ -70,8 +74,8 @@ fn undeclared(variable: &JobVariable, free: &[&String]) -> Option<String> {
 }
 
 /// The same for an input. OpenTofu warns about it too, without the name that may be meant.
-fn undeclared_input(name: &str, declared: &BTreeSet<String>, free: &[&String]) -> Option<String> {
-    let near = if declared.contains(name) { None } else { nearest(name, free) };
+fn undeclared_input(name: &str, declared: &DeclaredVariables, free: &[&String]) -> Option<String> {
+    let near = if declared.contains_key(name) { None } else { nearest(name, free) };
     near.map(|near| {
         format!("the module does not declare the variable `{name}`; did you mean `{near}`?")
     })

@@ -79,6 +79,7 @@ impl Outcome {
             tf_resource_counts,
             metadata: None,
             phase: None,
+            fetched: None,
             untouched: false,
             failure,
             plain_outputs: self.outputs.plain,
@@ -141,8 +142,13 @@ pub async fn deliver(
         sleep(backoff.pause()).await;
         // The phase of an attempt never goes back, so a report with the first phase changes nothing. If Canyon refuses the
         // report, an earlier try has ended the attempt.
-        let alive =
-            ReportBody { phase: Phase::Fetch, forgets: false, unwritten: None, chunks: Vec::new() };
+        let alive = ReportBody {
+            phase: Phase::Fetch,
+            forgets: false,
+            unwritten: None,
+            fetched: None,
+            chunks: Vec::new(),
+        };
         match api.report(&alive).await {
             Ok(_) if error.status().is_none() => unanswered.add(Instant::now()),
             Ok(_) => {}

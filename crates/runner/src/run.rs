@@ -16,6 +16,7 @@ use crate::{
     tofu::Tofu, transcript::Transcript, verdict, verdict::Command, workspace, workspace::Workspace,
 };
 use apply::Applying;
+use canyon_api::attempt::FetchedModuleBody;
 use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
@@ -92,6 +93,7 @@ pub async fn serve(
         body.state = run.state_report();
         body.unwritten = run.state.unwritten.take().filter(|_| api.knows_unwritten_states());
         body.phase = Some(run.progress.phase());
+        body.fetched = run.progress.fetched().filter(|_| api.knows_fetched_modules());
         body.untouched = run.applying == Applying::Announced;
         result::deliver(&api, body, stop.is_requested()).await
     };
@@ -224,13 +226,16 @@ impl Run {
         let access = self.access.get_or_insert_default();
         access.write_keys().map_err(|error| unusable(&error))?;
         let fetching = source::fetch(module, &folder, api, &self.settings, access, log);
-        let module = tokio::select! {
+        let fetched = tokio::select! {
             fetched = fetching => fetched?,
             () = self.stop.reached(StopRequest::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
         };
+        let (module, commit) = (fetched.folder, fetched.commit);
         let variables = module_variables::of(&module, &self.settings.org, &self.job);
         let files = workspace::write_module_files(&module, &self.job.backend, &variables.values)?;
         self.inputs_file = files.inputs;
+        let secret_inputs = variables.secret_inputs;
+        self.progress.has_fetched(FetchedModuleBody { commit, secret_inputs });
         for warning in variables.warnings {
             self.transcript.log.warn(&warning);
         }

@@ -63,6 +63,12 @@ impl ApiConnection {
         self.report_format >= 2
     }
 
+    /// Whether Canyon understands a report or a result with the module that was fetched: one of an earlier version refuses
+    /// it.
+    pub fn knows_fetched_modules(&self) -> bool {
+        self.report_format >= 3
+    }
+
     /// Reports that the run lives, with the next pieces of the log and the events.
     ///
     /// # Errors

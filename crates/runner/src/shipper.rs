@@ -8,7 +8,9 @@ use crate::outage::{Outage, Outages};
 use crate::{
     backoff::Backoff, session::ApiConnection, stop::Stop, stop::StopRequest, streams::Streams,
 };
-use canyon_api::attempt::{Chunk, ReportAnswer, ReportBody, Stream, UnwrittenStateBody};
+use canyon_api::attempt::{
+    Chunk, FetchedModuleBody, ReportAnswer, ReportBody, Stream, UnwrittenStateBody,
+};
 use canyon_domain::failure::Phase;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -45,6 +47,7 @@ pub struct Progress {
     step: watch::Sender<Step>,
     accepted: watch::Receiver<Option<Step>>,
     unwritten: Arc<OnceLock<UnwrittenStateBody>>,
+    fetched: Arc<OnceLock<FetchedModuleBody>>,
     ended: watch::Sender<bool>,
     outages: Outages,
 }
@@ -74,6 +77,17 @@ impl Progress {
         // A run applies once, so there is no other.
         let _ = self.unwritten.set(state);
         self.step.send_modify(|step| step.is_unwritten = true);
+    }
+
+    /// Records the module that the run has fetched. Each report says so from then on.
+    pub fn has_fetched(&self, module: FetchedModuleBody) {
+        // A run fetches once, so there is no other.
+        let _ = self.fetched.set(module);
+    }
+
+    /// The module that the run has fetched.
+    pub fn fetched(&self) -> Option<FetchedModuleBody> {
+        self.fetched.get().cloned()
     }
 
     /// Records that nothing more is written.
@@ -155,6 +169,7 @@ pub struct Shipper {
     ended: watch::Receiver<bool>,
     outages: Outages,
     unwritten: Arc<OnceLock<UnwrittenStateBody>>,
+    fetched: Arc<OnceLock<FetchedModuleBody>>,
 }
 
 impl Shipper {
@@ -169,10 +184,12 @@ impl Shipper {
         let (accepted, accepted_receiver) = watch::channel(None);
         let (ended_sender, ended) = watch::channel(false);
         let (outages, unwritten) = (Outages::default(), Arc::default());
+        let fetched = Arc::default();
         let progress = Progress {
             step: sender,
             accepted: accepted_receiver,
             unwritten: Arc::clone(&unwritten),
+            fetched: Arc::clone(&fetched),
             ended: ended_sender,
             outages: outages.clone(),
         };
@@ -186,6 +203,7 @@ impl Shipper {
             ended,
             outages,
             unwritten,
+            fetched,
         };
         (shipper, progress)
     }
@@ -227,7 +245,9 @@ impl Shipper {
             let sent = Sent { step, wish: self.stop.requested(), streams, ended };
             let unwritten = self.unwritten.get().filter(|_| step.is_unwritten).cloned();
             let unwritten = unwritten.filter(|_| self.api.knows_unwritten_states());
-            let body = ReportBody { phase: step.phase, forgets: step.forgets, unwritten, chunks };
+            let fetched = self.fetched.get().filter(|_| self.api.knows_fetched_modules()).cloned();
+            let (phase, forgets) = (step.phase, step.forgets);
+            let body = ReportBody { phase, forgets, unwritten, fetched, chunks };
             let answer = tokio::select! {
                 answer = self.api.report(&body) => answer,
                 () = self.must_end(), if !sent.streams.is_empty() => return Vec::new(),

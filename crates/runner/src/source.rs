@@ -11,6 +11,7 @@ pub mod inline;
 pub mod links;
 
 use crate::{git_access::GitAccess, log::Log, session::ApiConnection, settings::Settings};
+use canyon_domain::commit::Commit;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::Module;
 use canyon_domain::module_source::ModuleSource;
@@ -57,7 +58,16 @@ impl From<SourceError> for Failure {
     }
 }
 
-/// Fetches `module` into `folder`, and returns the folder in it in which to run.
+/// A module that was fetched.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// The folder in which to run.
+    pub folder: PathBuf,
+    /// The commit, if the source is a git repository.
+    pub commit: Option<Commit>,
+}
+
+/// Fetches `module` into `folder`.
 ///
 /// # Errors
 ///
@@ -69,7 +79,8 @@ pub async fn fetch(
     settings: &Settings,
     access: &GitAccess,
     log: &mut Log,
-) -> Result<PathBuf, SourceError> {
+) -> Result<Fetched, SourceError> {
+    let mut commit = None;
     let subdirectory = match (&module.source, &module.source_code) {
         (ModuleSource::Inline, Some(code)) => {
             inline::write(folder, code)?;
@@ -84,7 +95,7 @@ pub async fn fetch(
             subdirectory.as_deref()
         }
         (ModuleSource::Git(source), _) => {
-            git::fetch(source, folder, settings, access).await?;
+            commit = Some(git::fetch(source, folder, settings, access).await?);
             source.subdirectory.as_deref()
         }
     };
@@ -94,7 +105,7 @@ pub async fn fetch(
     if !matches!(source, ModuleSource::Git(_)) {
         remove_repository(&module)?;
     }
-    Ok(module)
+    Ok(Fetched { folder: module, commit })
 }
 
 /// Removes `.git` of a source that is no repository: its settings could name programs, which git would start when it

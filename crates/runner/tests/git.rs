@@ -75,13 +75,14 @@ fn settings_with_path(path: &str) -> Settings {
     Settings::read(&variables.map(|(name, value)| (name.into(), value.into()))).unwrap()
 }
 
-async fn fetch(url: &str, reference: Option<&str>, into: &Path) -> Result<(), SourceError> {
+async fn fetch(url: &str, reference: Option<&str>, into: &Path) -> Result<String, SourceError> {
     let _ = fs::remove_dir_all(into);
     fs::create_dir(into).unwrap();
     let reference = reference.map(str::to_owned);
     let source = GitSource { url: url.to_owned(), subdirectory: None, reference };
-    git::fetch(&source, into, &settings(), &GitAccess::default()).await?;
-    links::check(into)
+    let commit = git::fetch(&source, into, &settings(), &GitAccess::default()).await?;
+    links::check(into)?;
+    Ok(commit.to_string())
 }
 
 #[tokio::test]
@@ -95,19 +96,20 @@ async fn a_branch_a_tag_and_a_commit_in_full_or_abbreviated_are_found() {
     let third = repository.commit("main.tf", "# third");
     let (_, url) = repository.bare();
     let into = repository.folder.path().join("into");
-    for (reference, expected) in [
-        (None, "# third"),
-        (Some("main"), "# third"),
-        (Some("v1.0"), "# first"),
-        (Some("feature/x"), "# second"),
-        (Some(first.as_str()), "# first"),
-        (Some(&second[..9]), "# second"),
-        (Some(&third[..7]), "# third"),
+    for (reference, expected, commit) in [
+        (None, "# third", &third),
+        (Some("main"), "# third", &third),
+        (Some("v1.0"), "# first", &first),
+        (Some("feature/x"), "# second", &second),
+        (Some(first.as_str()), "# first", &first),
+        (Some(&second[..9]), "# second", &second),
+        (Some(&third[..7]), "# third", &third),
     ] {
-        fetch(&url, reference, &into)
+        let fetched = fetch(&url, reference, &into)
             .await
             .unwrap_or_else(|error| panic!("{reference:?}: {error}"));
         assert_eq!(fs::read_to_string(into.join("main.tf")).unwrap(), expected, "{reference:?}");
+        assert_eq!(&fetched, commit, "{reference:?}");
     }
     for missing in ["nope", "0000000", "v9"] {
         let error = fetch(&url, Some(missing), &into).await.unwrap_err();

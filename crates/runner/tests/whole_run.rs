@@ -10,7 +10,7 @@
 mod server;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use canyon_api::attempt::ResultStatus;
+use canyon_api::attempt::{FetchedModuleBody, ResultStatus};
 use canyon_api::sealed_log::decode_frames;
 use canyon_domain::failure::{FailureClass, Phase};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -104,6 +104,21 @@ fn an_environment_is_deployed_found_unchanged_planned_changed_and_destroyed() {
     let (exit, server) = run(&home, THREE, &json!({"mode": "destroy"}));
     assert_eq!((exit, counts(&server.plane())), (0, (0, 0, 0, 3)), "{}", server.plane().log());
     assert_eq!(home.resources(), Vec::<String>::new());
+}
+
+#[test]
+fn the_report_of_an_apply_and_the_result_name_the_inputs_that_are_secret() {
+    const MODULE: &str = "variable \"open\" {}\nvariable \"closed\" {\n  sensitive = true\n}\nresource \"terraform_data\" \"a\" {}";
+    let home = Home::new();
+    let inputs = json!({ "open": 1, "closed": 2, "unknown": 3 });
+    let changes = json!({ "bundle": { "module": { "inputs": inputs } } });
+    let (exit, server) = run(&home, MODULE, &changes);
+    assert_eq!(exit, 0, "{}", server.plane().log());
+    let secret = vec!["closed".to_owned(), "unknown".to_owned()];
+    let expected = FetchedModuleBody { commit: None, secret_inputs: Some(secret) };
+    let plane = server.plane();
+    assert_eq!(plane.fetched_before_apply.as_ref(), Some(&expected));
+    assert_eq!(plane.result().fetched.as_ref(), Some(&expected));
 }
 
 #[test]

@@ -23,7 +23,8 @@ impl Table {
     /// Writes the end of a deployment, and gives the turn to the next one in the environment's
     /// queue. Keys: the deployment, its environment (read first), the next deployment, audit; on
     /// condition that the deployment has the version before. [`Saved::Lost`] if it has not. 6 write
-    /// units without a next deployment and a record. If the table publishes ends, the deployment is
+    /// units without a next deployment and a record, and 2 for the entry in the list of failed or
+    /// cancelled deployments. If the table publishes ends, the deployment is
     /// due until [`Table::record_end_published`].
     ///
     /// # Errors
@@ -60,7 +61,8 @@ impl Table {
             };
             let (wake, next) = (Wake::Launcher, next.as_ref());
             let step = DeploymentChange { deployment, environment: change, next, wake, record };
-            if self.change_deployment(org, &step).await? == Saved::Yes {
+            let entry = self.entry_of_end(org, deployment);
+            if self.change_deployment_with(org, &step, entry).await? == Saved::Yes {
                 return Ok(Saved::Yes);
             }
             let stored = self.deployment(org, deployment.id).await?;

@@ -43,8 +43,12 @@ impl Page<Deployment> {
     /// Keeps only the items that `wanted` accepts. The cursor then points behind the last kept
     /// item, so that it reveals no other item; if none is kept, it names one that is left out.
     pub fn keep(&mut self, wanted: impl Fn(&Deployment) -> bool) {
+        let before = self.items.len();
         self.items.retain(wanted);
         let Some(next) = &mut self.next else { return };
+        if self.items.len() == before {
+            return;
+        }
         *next = match self.items.last() {
             Some(last) => Cursor::after(last.id.to_string()),
             None => Cursor::after_left_out(next.position()),
@@ -201,7 +205,7 @@ impl Table {
 
     /// The deployments with these ids (at most 100), in the order of `ids`; missing ones are left
     /// out. One read unit for each item up to 4 KB.
-    async fn deployments_by_id(
+    pub(crate) async fn deployments_by_id(
         &self,
         org: OrgUuid,
         ids: &[DeploymentId],
@@ -222,7 +226,7 @@ struct Newest {
     read_to: Option<Cursor>,
 }
 
-fn string(item: &Item, name: &str) -> Option<String> {
+pub(crate) fn string(item: &Item, name: &str) -> Option<String> {
     match item.get(name) {
         Some(AttributeValue::S(text)) => Some(text.clone()),
         _ => None,

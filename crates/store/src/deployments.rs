@@ -256,8 +256,19 @@ impl Table {
         org: OrgUuid,
         change: &DeploymentChange<'_>,
     ) -> Result<Saved, StoreError> {
+        self.change_deployment_with(org, change, None).await
+    }
+
+    /// The same with one more item in the transaction.
+    pub(crate) async fn change_deployment_with(
+        &self,
+        org: OrgUuid,
+        change: &DeploymentChange<'_>,
+        more: Option<TransactWriteItem>,
+    ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "change deployment";
         let mut items = self.change_items(org, change, OPERATION)?;
+        items.extend(more);
         let releases = self.slot_releases(org, change.deployment);
         let own = items.len();
         items.extend(releases);

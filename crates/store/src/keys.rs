@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::concurrency::{ConcurrencySlot, LimitScope};
+use canyon_domain::deployment::Status;
 use canyon_domain::event_source::{self, EventSourceId};
 use canyon_domain::ids::{
     AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, ProjectId, RuleId, RunnerId,
@@ -341,6 +342,16 @@ pub fn deployments(of: OrgUuid) -> String {
     format!("{}#deps", org(of))
 }
 
+/// Partition of the deployments that ended with this status.
+pub fn ended_deployments(of: OrgUuid, status: Status) -> String {
+    format!("{}#ended#{status}", org(of))
+}
+
+/// A deployment there.
+pub fn ended_deployment(of: OrgUuid, status: Status, id: DeploymentId) -> Key {
+    Key::new(ended_deployments(of, status), id.to_string())
+}
+
 /// Partition, in `gsi3`, of an environment's deployments.
 pub fn deployments_of_environment(of: OrgUuid, env: EnvUuid) -> String {
     format!("{}#env#{}", org(of), env.0.simple())
@@ -365,9 +376,8 @@ pub fn due_shard_of(id: DeploymentId) -> String {
     due_shard(id.0.as_bytes()[15])
 }
 
-/// Sort key, in `gsi2`: milliseconds since 1970, 13 digits until the year 2286. Later times, such
-/// as [`Timestamp::MAX`] for "any due time", are limited to that: all keys have the same length, so
-/// that they sort as numbers.
+/// Sort key, in `gsi2`: milliseconds since 1970, 13 digits until the year 2286. Later times, such as [`Timestamp::MAX`] for
+/// "any due time", are limited to that: all keys have the same length, so that they sort as numbers.
 pub fn due_at(at: Timestamp) -> String {
     format!("{:013}", at.as_millisecond().clamp(0, 9_999_999_999_999))
 }

@@ -50,6 +50,8 @@ fn two_organizations_share_no_key() {
             environment(of, &project, &env).pk,
             deployment(of, id).pk,
             deployments(of),
+            ended_deployments(of, Status::Failed),
+            ended_deployments(of, Status::Cancelled),
             deployments_of_environment(of, EnvUuid(Uuid::nil())),
             idempotency(of, &PrincipalId(Uuid::nil()).into(), "k").pk,
             nonce(of, &PrincipalId(Uuid::nil()).into(), "k").pk,

@@ -18,6 +18,7 @@ pub mod contention;
 mod deployment_ends;
 pub mod deployment_item;
 pub mod deployment_lists;
+pub mod deployment_search;
 pub mod deployments;
 #[cfg(feature = "embedded")]
 pub mod embedded;

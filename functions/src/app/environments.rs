@@ -123,6 +123,7 @@ impl App {
                 queue: DeploymentQueue::default(),
                 applied: None,
                 applied_before: None,
+                last_success: None,
                 state: None,
                 deletion_protection: order.deletion_protection.or(env_type.deletion_protection),
                 removed_by: None,

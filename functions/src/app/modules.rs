@@ -4,7 +4,7 @@ use super::App;
 use super::deploy::DeploymentRequest;
 use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE_BYTES;
-use canyon_domain::deployment::{Mode, Status};
+use canyon_domain::deployment::{Deployment, Mode, Status};
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Module};
 use canyon_domain::module_source::{Digest, ModuleSource};
@@ -12,6 +12,15 @@ use canyon_domain::principal::Principal;
 use canyon_store::blob_keys::BlobKey;
 
 impl App {
+    /// The request of a deployment that `by` may read. `None` if it is no longer stored.
+    pub(crate) async fn bundle_of(
+        &self,
+        by: &Principal,
+        of: &Deployment,
+    ) -> Result<Option<Bundle>, AppError> {
+        Ok(self.table.bundle(by.org, of.id).await?)
+    }
+
     /// The module that the runner applies: that of the request, or that of the deployment to repeat or destroy.
     pub(super) async fn bundle_for(
         &self,
@@ -84,7 +93,14 @@ impl App {
         };
         let applied = environment.applied.ok_or_else(nothing)?;
         let bundle = self.table.bundle(by.org, applied).await?.ok_or_else(nothing)?;
-        Ok(bundle.module)
+        if !matches!(bundle.module.source, ModuleSource::Git(_)) {
+            return Ok(bundle.module);
+        }
+        let applied = self.table.deployment(by.org, applied).await?;
+        match applied {
+            Some(applied) => as_fetched(bundle.module, &applied),
+            None => Ok(bundle.module),
+        }
     }
 
     async fn former_module(
@@ -109,9 +125,10 @@ impl App {
             ));
         }
         let bundle = self.table.bundle(by.org, id).await?;
-        bundle.map(|bundle| bundle.module).ok_or_else(|| {
+        let bundle = bundle.ok_or_else(|| {
             AppError::conflict(format!("the module of deployment {id} is no longer stored"))
-        })
+        })?;
+        as_fetched(bundle.module, &former)
     }
 
     async fn check_archive(&self, by: &Principal, digest: &Digest) -> Result<(), AppError> {
@@ -125,4 +142,19 @@ impl App {
             Some(_) => Ok(()),
         }
     }
+}
+
+/// The module of `former` at the commit that `former` has run: its branch may have moved since. A runner of an earlier
+/// version has not reported the commit; then the reference stays.
+fn as_fetched(module: Module, former: &Deployment) -> Result<Module, AppError> {
+    let commit = former.fetched().and_then(|fetched| fetched.commit.as_ref());
+    let Some(commit) = commit else { return Ok(module) };
+    let source = module.source.at_commit(commit).ok_or_else(|| {
+        AppError::conflict(format!(
+            "the source of deployment {} is too long to name the commit {commit}, which it has run; deploy that commit from a \
+             shorter address",
+            former.id
+        ))
+    })?;
+    Ok(Module { source, ..module })
 }

@@ -9,7 +9,7 @@ use canyon_domain::inventory::Environment;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::Target;
 use canyon_store::StoreError;
-use canyon_store::deployment_lists::DeploymentFilter;
+use canyon_store::deployment_search::DeploymentSearch;
 use canyon_store::page::{Page, PageRequest};
 use std::borrow::Borrow;
 
@@ -86,13 +86,17 @@ impl App {
     pub(crate) async fn readable_deployments(
         &self,
         by: &Principal,
-        filter: &DeploymentFilter,
+        mut search: DeploymentSearch,
         mut request: PageRequest,
     ) -> Result<Page<Deployment>, StoreError> {
+        if search.may_use_ends() {
+            let organization = self.table.organization(by.org).await?;
+            search.lists_ends = organization.is_some_and(|found| found.lists_ends);
+        }
         let mut reads = 0;
         loop {
             reads += 1;
-            let mut page = self.table.deployments(by.org, filter, &request).await?;
+            let mut page = self.table.search_deployments(by.org, &search, &request).await?;
             page.keep(|found| by.role_in(found.into()) >= Role::Viewer);
             if !page.items.is_empty() || page.next.is_none() || reads == MAX_READS {
                 return Ok(page);

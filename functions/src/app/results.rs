@@ -64,6 +64,9 @@ impl App {
             });
             deployment.state = state.clone();
             deployment.refused_deletions = body.refused_deletions;
+            if let Some(fetched) = body.fetched.clone() {
+                deployment.record_fetched(of.number, fetched.into());
+            }
             if let Some(phase) = body.phase {
                 lifecycle::record_phase(&mut deployment, of.number, phase)?;
             }

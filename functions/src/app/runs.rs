@@ -282,6 +282,9 @@ impl App {
                 deployment.could_not_write_state(of.number, unwritten_facts(unwritten))
             });
             let is_changed = forgets || is_unwritten;
+            if let Some(fetched) = body.fetched.clone() {
+                deployment.record_fetched(of.number, fetched.into());
+            }
             if lifecycle::report(&mut deployment, of.number, body.phase, self.now())? || is_changed
             {
                 deployment.version += 1;

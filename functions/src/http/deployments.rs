@@ -4,7 +4,7 @@ use super::body::{Body, Params};
 use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
-use super::{paging, render};
+use super::{fields, paging, parameters, render};
 use crate::App;
 use crate::app::deploy::Idempotency;
 use crate::app::deployment_request;
@@ -18,9 +18,13 @@ use canyon_api::deployment::{
 };
 use canyon_api::error::ErrorBody;
 use canyon_api::page::{Page, PageQuery};
+use canyon_domain::deployment::Status;
+use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
 use canyon_domain::principal::CallerId;
+use canyon_domain::run_kind::RunKind;
 use canyon_store::deployment_lists::DeploymentFilter;
+use canyon_store::deployment_search::DeploymentSearch;
 use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
@@ -88,7 +92,8 @@ fn idempotency(
 }
 
 /// List deployments, newest first. If the caller may read only some of them, a page may have fewer entries than
-/// requested, or none, although another page follows.
+/// requested, or none, although another page follows. So it may with filters, of which `status=failed`, `status=cancelled` and
+/// those of deployments that have not ended cost the same however many deployments there are.
 #[utoipa::path(get, path = "/orgs/{orgId}/deployments", tag = "Deployment",
     operation_id = "listDeployments",
     params(DeploymentQuery, PageQuery),
@@ -99,25 +104,22 @@ fn idempotency(
 async fn list(
     State(app): State<App>,
     caller: Member,
+    Params(given): Params<Vec<(String, String)>>,
     Params(query): Params<DeploymentQuery>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<Page<Deployment>>, ApiError> {
-    let project: Option<ProjectId> = parameter("project_id", query.project_id.as_deref())?;
-    let env: Option<EnvId> = parameter("env_id", query.env_id.as_deref())?;
-    let name = format!(
-        "deployments?project={}&env={}",
-        query.project_id.as_deref().unwrap_or_default(),
-        query.env_id.as_deref().unwrap_or_default()
-    );
+    let mut faults = parameters::unknown::<DeploymentQuery>(&given);
+    let asked = Asked::parse(&query, &mut faults);
+    faults.into_result(())?;
+    let name = format!("deployments?{}", asked.name(&query));
     let request = paging::request_of_visible(&app, caller.org, &page, &name).await?;
     let nothing = || Ok(Json(Page { items: Vec::new(), next_page_token: None }));
-    if project.as_ref().is_some_and(|project| !caller.sees_project(project)) {
+    if asked.project.as_ref().is_some_and(|project| !caller.sees_project(project)) {
         return nothing();
     }
-    let filter = match (project, env) {
-        (None, None) => DeploymentFilter::All,
+    let scope = match (asked.project, asked.env) {
+        (None, _) => DeploymentFilter::All,
         (Some(project), None) => DeploymentFilter::Project(project),
-        (None, Some(_)) => return Err(ApiError::field("env_id", "give its `project_id` too")),
         (Some(project), Some(env)) => {
             match app.readable_environment(&caller, &project, &env).await? {
                 Some(found) => DeploymentFilter::Environment(found.uuid),
@@ -125,16 +127,59 @@ async fn list(
             }
         }
     };
-    let found = app.readable_deployments(&caller, &filter, request).await?;
+    let (status, kind, since) = (asked.status, asked.kind, query.since);
+    let search = DeploymentSearch { status, kind, since, ..DeploymentSearch::of(scope) };
+    let found = app.readable_deployments(&caller, search, request).await?;
     let render = |deployment| render::summary(&caller.org_id, &deployment);
     paging::answer_visible(&app, caller.org, found, &name, render).await.map(Json)
 }
 
-fn parameter<T>(name: &str, text: Option<&str>) -> Result<Option<T>, ApiError>
-where
-    T: std::str::FromStr<Err = canyon_domain::ids::InvalidId>,
-{
-    text.map(str::parse).transpose().map_err(|e: T::Err| ApiError::field(name, e.to_string()))
+/// The filters of a list, parsed.
+struct Asked {
+    project: Option<ProjectId>,
+    env: Option<EnvId>,
+    status: Option<Status>,
+    kind: Option<RunKind>,
+}
+
+impl Asked {
+    fn parse(query: &DeploymentQuery, faults: &mut FieldErrors) -> Self {
+        if query.env_id.is_some() && query.project_id.is_none() {
+            faults.add("env_id", "give its `project_id` too");
+        }
+        let project = query.project_id.as_deref();
+        let env = query.env_id.as_deref();
+        Self {
+            project: project.and_then(|text| fields::id(faults, "project_id", text)),
+            env: env.and_then(|text| fields::id(faults, "env_id", text)),
+            status: query.status.as_deref().and_then(|text| {
+                parameters::one_of(faults, "status", text, &Status::ALL, Status::as_str)
+            }),
+            kind: query.mode.as_deref().and_then(|text| {
+                parameters::one_of(faults, "mode", text, &RunKind::ALL, RunKind::as_str)
+            }),
+        }
+    }
+
+    /// The filters as text: a page token is good for the same ones only.
+    fn name(&self, query: &DeploymentQuery) -> String {
+        let text = |id: Option<&str>| id.unwrap_or_default().to_owned();
+        let mut name = format!(
+            "project={}&env={}",
+            text(query.project_id.as_deref()),
+            text(query.env_id.as_deref())
+        );
+        // Tokens of earlier versions have no more.
+        let more = [
+            ("status", self.status.map(|status| status.as_str().to_owned())),
+            ("mode", self.kind.map(|kind| kind.as_str().to_owned())),
+            ("since", query.since.map(|since| since.to_string())),
+        ];
+        for (filter, value) in more.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            name.extend(["&", filter, "=", value.as_str()]);
+        }
+        name
+    }
 }
 
 /// Read a deployment.
@@ -147,7 +192,8 @@ async fn get(
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<Deployment>, ApiError> {
     let (found, waiting) = app.deployment_and_wait(&caller, id).await?;
-    Ok(Json(render::deployment(&caller.org_id, &found, waiting)))
+    let module = app.bundle_of(&caller, &found).await?.map(|bundle| render::module(&found, bundle));
+    Ok(Json(Deployment { module, ..render::deployment(&caller.org_id, &found, waiting) }))
 }
 
 /// Wait for the end of a deployment.

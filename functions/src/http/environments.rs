@@ -6,17 +6,19 @@ use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
+use crate::app::at_a_glance::AtAGlance;
 use crate::app::environments::{Deletion, EnvironmentRequest, Refresh, Removal};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use canyon_api::environment::{
-    Environment, EnvironmentCreateBody, EnvironmentState, EnvironmentUpdateBody,
-    RefreshRunnerActionResult,
+    DeploymentBrief, Environment, EnvironmentCreateBody, EnvironmentDeployments, EnvironmentState,
+    EnvironmentUpdateBody, RefreshRunnerActionResult,
 };
 use canyon_api::page::{Page, PageQuery};
 use canyon_domain::backend::state_location;
+use canyon_domain::deployment::Deployment;
 use canyon_domain::environment_state;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvUuid, ProjectId};
@@ -132,7 +134,10 @@ async fn get(
     caller: Member,
     Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
 ) -> Result<Json<Environment>, ApiError> {
-    Ok(Json(render(app.environment(&caller, Role::Viewer, &project, &env).await?)))
+    let found = app.environment(&caller, Role::Viewer, &project, &env).await?;
+    let deployments = app.deployments_at_a_glance(&found, caller.org).await?;
+    let deployments = deployments.last.is_some().then(|| render_deployments(&deployments));
+    Ok(Json(Environment { deployments, ..render(found) }))
 }
 
 /// Change an environment.
@@ -254,6 +259,26 @@ fn render(of: inventory::Environment) -> Environment {
         runner_id: of.runner_id.into(),
         state: of.state.map(|state| render_state(&state, of.uuid)),
         deletion_protection: of.deletion_protection.map(Into::into),
+        deployments: None,
+    }
+}
+
+fn render_deployments(of: &AtAGlance) -> EnvironmentDeployments {
+    let brief = |of: &Deployment| DeploymentBrief {
+        id: of.id.0,
+        mode: of.mode.as_str().to_owned(),
+        plan_only: of.plan_only,
+        status: of.status.as_str().to_owned(),
+        created_at: of.created_at,
+        created_by: of.created_by.0,
+        completed_at: of.completed_at,
+    };
+    EnvironmentDeployments {
+        last: of.last.as_ref().map(brief),
+        last_success: of.last_success.as_ref().map(brief),
+        current: of.queue.current.map(|id| id.0),
+        waiting: u32::try_from(of.queue.waiting.len()).unwrap_or(u32::MAX),
+        blocked_by_lock: of.blocking_lock().map(|lock| lock.id.clone()),
     }
 }
 

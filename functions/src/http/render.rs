@@ -1,10 +1,16 @@
 //! Renders deployments.
 
-use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, Waiting};
+use canyon_api::deployment::{
+    AttemptSummary, DeployedModule, Deployment, DeploymentMetrics, Waiting,
+};
 use canyon_domain::attempt::{Attempt, Outcome};
 use canyon_domain::failure::Phase;
+use canyon_domain::fetched_module::FetchedModule;
 use canyon_domain::ids::OrgId;
+use canyon_domain::job::{Bundle, Inputs};
+use canyon_domain::module_source::ModuleSource;
 use canyon_domain::{deployment, waiting};
+use jiff::Timestamp;
 use serde_json::json;
 
 /// A deployment in a list.
@@ -28,11 +34,42 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         runner_id: of.runner.to_string(),
         manifest: None,
         waiting: None,
+        duration_seconds: of.completed_at.and_then(|end| seconds_between(of.created_at, end)),
+        module: None,
         attempts: Vec::new(),
     }
 }
 
-/// A deployment with all fields.
+fn seconds_between(begin: Timestamp, end: Timestamp) -> Option<u64> {
+    u64::try_from(end.duration_since(begin).as_secs()).ok()
+}
+
+/// The module of a deployment, without the values of inputs that may be secret.
+pub(super) fn module(of: &deployment::Deployment, bundle: Bundle) -> DeployedModule {
+    let fetched = of.fetched();
+    // A requester who encrypts the logs wants no value of the run in an answer.
+    let shown = fetched.filter(|_| bundle.encrypted_logs_recipient.is_none());
+    let may_show = |name: &str| shown.is_some_and(|fetched| fetched.may_show(name));
+    let digest = match &bundle.module.source {
+        ModuleSource::Archive { digest, .. } => Some(digest.to_string()),
+        ModuleSource::Inline | ModuleSource::Git(_) => None,
+    };
+    let (inputs, hidden): (Inputs, Inputs) =
+        bundle.module.inputs.into_iter().partition(|(name, _)| may_show(name));
+    DeployedModule {
+        source: bundle.module.source.to_string(),
+        commit: fetched.and_then(commit),
+        digest,
+        inputs,
+        hidden_inputs: hidden.into_keys().collect(),
+    }
+}
+
+fn commit(of: &FetchedModule) -> Option<String> {
+    of.commit.as_ref().map(ToString::to_string)
+}
+
+/// A deployment with all fields but its module.
 pub(super) fn deployment(
     org: &OrgId,
     of: &deployment::Deployment,
@@ -81,6 +118,7 @@ fn attempt(of: &Attempt) -> AttemptSummary {
         phase: phase.to_owned(),
         launched_at: of.launched_at,
         claimed_at: of.claim.as_ref().map(|claim| claim.at),
+        commit: of.fetched.as_ref().and_then(commit),
         ended_at: of.ended.as_ref().map(|ended| ended.at),
         failure,
     }

@@ -1,6 +1,7 @@
 //! Environments and their link to a runner.
 
 use crate::harness::{Api, faults, local_runner, message, settled};
+use crate::job::{Job, deploy, order};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::environment_state::EnvironmentState;
 use canyon_domain::ids::{DeploymentId, PrincipalId};
@@ -221,7 +222,10 @@ async fn what_was_deployed_is_destroyed_before_its_environment_goes() {
     assert_eq!((status, &left["status"]), (202, &json!("deleting")), "{left}");
     assert!(left["status_message"].as_str().unwrap().starts_with("destroy run "), "{left}");
     assert_eq!(api.delete(MAIN).await, (202, left.clone()), "asking again changes nothing");
-    assert_eq!(api.get(MAIN).await, (200, left));
+    let (status, mut shown) = api.get(MAIN).await;
+    let deployments = shown.as_object_mut().unwrap().remove("deployments").unwrap();
+    assert_eq!((status, shown), (200, left));
+    assert_eq!(deployments["last"]["mode"], "destroy");
     assert_eq!(api.delete(&format!("{MAIN}?force=true")).await.0, 409, "its destroy run waits");
 }
 
@@ -272,4 +276,56 @@ async fn an_environment_with_resources_that_no_destroy_run_would_find_is_deleted
         let forced = api.delete(&format!("{MAIN}?force=true")).await;
         assert_eq!(forced.0, 204, "{forced:?}");
     }
+}
+
+#[tokio::test]
+async fn an_environment_shows_what_was_deployed_last_and_what_succeeded_last() {
+    let api = crate::job::furnished().await;
+    let glance = async || {
+        let (status, found) = api.get("/projects/shop/envs/main").await;
+        assert_eq!(status, 200, "{found}");
+        found["deployments"].clone()
+    };
+    assert_eq!(glance().await, Value::Null, "nothing was deployed");
+    let first = Job::start(&api).await;
+    first.succeed(&api).await;
+    let mut plan = order();
+    plan["plan_only"] = true.into();
+    let plan = api.make("/deployments", plan).await;
+    let plan = Job::of(&api, plan["id"].as_str().unwrap().to_owned()).await;
+    plan.succeed(&api).await;
+    let shown = glance().await;
+    assert_eq!(
+        (&shown["last"]["id"], &shown["last"]["plan_only"]),
+        (&json!(plan.id), &json!(true))
+    );
+    assert_eq!(shown["last_success"]["id"], json!(first.id), "a plan is none");
+    assert_eq!(shown["last_success"]["status"], "succeeded");
+
+    let second = Job::start(&api).await;
+    let third = deploy(&api).await;
+    let shown = glance().await;
+    assert_eq!((&shown["current"], &shown["waiting"]), (&json!(second.id), &json!(1)));
+    assert_eq!((&shown["last"]["id"], &shown["last"]["status"]), (&json!(third), &json!("queued")));
+    assert_eq!(second.result(&api, json!({ "status": "failure" })).await.0, 204);
+    assert_eq!(glance().await["last_success"]["id"], json!(first.id));
+    let page = api.get("/projects/shop/envs").await.1;
+    assert_eq!(page["items"][0]["deployments"], Value::Null, "lists leave it out");
+}
+
+#[tokio::test]
+async fn a_success_that_an_earlier_version_did_not_record_is_found() {
+    let api = crate::job::furnished().await;
+    let first = Job::start(&api).await;
+    first.succeed(&api).await;
+    let mut environment = crate::job::environment(&api).await;
+    assert_eq!(environment.last_success, Some(first.deployment()));
+    environment.last_success = None;
+    environment.version += 1;
+    let deployment = crate::job::stored(&api, &first.id).await;
+    let (id, now) = (uuid::Uuid::now_v7(), deployment.created_at);
+    let record = canyon_domain::audit::AuditRecord::of_end(id, now, "canyon", &deployment);
+    api.app.table.save_environment(api.ours.uuid, &environment, &record).await.unwrap();
+    let found = api.get("/projects/shop/envs/main").await.1;
+    assert_eq!(found["deployments"]["last_success"]["id"], json!(first.id), "{found}");
 }

@@ -25,6 +25,8 @@ mod claims;
 mod concurrency_limits;
 mod confined_agents;
 mod deploy_requests;
+mod deployed_modules;
+mod deployment_filters;
 mod deployments;
 mod enrolment;
 mod environments;

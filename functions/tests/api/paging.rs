@@ -72,7 +72,16 @@ const FILTERED: [(&str, &[&str]); 6] = [
     ("/runner-rules", &["byRunnerId=laptop", "byEnvTypeId=dev", "byProjectId=shop"]),
     ("/envs", &["byEnvTypeId=dev"]),
     ("/projects/shop/envs", &["byEnvTypeId=dev"]),
-    ("/deployments", &["project_id=shop", "project_id=shop&env_id=main"]),
+    (
+        "/deployments",
+        &[
+            "project_id=shop",
+            "project_id=shop&env_id=main",
+            "status=queued",
+            "mode=deploy",
+            "since=2020-01-01T00:00:00Z",
+        ],
+    ),
 ];
 
 /// The filters of each list in the OpenAPI document.

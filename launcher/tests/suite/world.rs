@@ -234,6 +234,7 @@ fn environment(name: &str, now: Timestamp) -> Environment {
         queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
+        last_success: None,
         state: None,
         deletion_protection: None,
         removed_by: None,

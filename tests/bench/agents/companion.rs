@@ -136,6 +136,7 @@ impl Companion {
             tf_resource_counts: None,
             state: None,
             unwritten: None,
+            fetched: None,
             refused_deletions: None,
             metadata: None,
             phase: None,

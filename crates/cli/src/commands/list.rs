@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::output::{Format, Output};
 use crate::plain_resource::{self, PlainKind};
 use crate::resource::{self, Kind};
+use crate::since::Since;
 use canyon_api::client::Client;
 use canyon_api::deployment::DeploymentQuery;
 use canyon_api::page::PageQuery;
@@ -65,8 +66,17 @@ enum What {
         #[arg(long, value_name = "ID")]
         project: Option<String>,
         /// Only those of this environment of the project
-        #[arg(long, value_name = "ID", requires = "project")]
+        #[arg(long, visible_alias = "env", value_name = "ID", requires = "project")]
         environment: Option<String>,
+        /// Only those with this status
+        #[arg(long, value_parser = ["queued", "launching", "running", "cancelling", "succeeded", "failed", "cancelled"])]
+        status: Option<String>,
+        /// Only plans, deploys, destroy runs or rollbacks; a plan is only that
+        #[arg(long, value_parser = ["plan", "deploy", "destroy", "rollback"])]
+        mode: Option<String>,
+        /// Only those that were accepted since then: a time such as 2026-01-31T12:00:00Z, or an age such as 90m, 12h or 7d
+        #[arg(long, value_name = "TIME|AGE")]
+        since: Option<Since>,
         /// The largest number to list
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
@@ -111,8 +121,11 @@ pub(crate) async fn run(
             (Kind::Agent, None, filter.into_iter().collect())
         }
         What::Tokens => (Kind::Token, None, vec![]),
-        What::Deployments { project, environment, limit } => {
-            let filter = DeploymentQuery { project_id: project, env_id: environment };
+        What::Deployments { project, environment, status, mode, since, limit } => {
+            let now = client.clock().now();
+            let since = since.map(|since| since.before(now)).transpose()?;
+            let (project_id, env_id) = (project, environment);
+            let filter = DeploymentQuery { project_id, env_id, status, mode, since };
             output.list(deployments(client, &filter, limit).await?, &DEPLOYMENT_COLUMNS)?;
             return Ok(Exit::Ok);
         }

@@ -37,7 +37,11 @@ pub(crate) async fn run(
     if arguments.watch && output.format == Format::Yaml {
         return Err(CliError::usage("--watch prints no YAML: use `-o json`, or no `-o`"));
     }
-    let filter = DeploymentQuery { project_id: arguments.project, env_id: arguments.environment };
+    let filter = DeploymentQuery {
+        project_id: arguments.project,
+        env_id: arguments.environment,
+        ..DeploymentQuery::default()
+    };
     let first = async || read(client, &filter, None).await;
     let first = retry_call(output, "retrying", first).await?;
     if arguments.watch {

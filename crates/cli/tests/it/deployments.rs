@@ -70,6 +70,39 @@ fn either_end_of_an_id_names_a_deployment_and_an_ambiguous_one_is_refused() {
 }
 
 #[test]
+fn a_deployment_is_shown_with_the_module_that_ran() {
+    let module = value!({
+        "source": "git::https://git.example.com/net.git//eu?ref=main",
+        "commit": "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567",
+        "inputs": {"size": 3}, "hidden_inputs": ["password"],
+    });
+    let found = of_id(ID, "succeeded", &value!({"module": module, "duration_seconds": 60}));
+    let server = server(&found, b"", vec![]);
+    insta::assert_snapshot!(run(&server, &format!("get deployment {ID}")));
+}
+
+#[test]
+fn the_filters_of_a_list_are_those_of_the_api() {
+    let failed = of_id(ID, "failed", &value!({}));
+    let server = CannedServer::start([("GET /deployments", list(&[failed]))]);
+    let call = "list deployments --project shop --env dev --status failed --mode deploy --since 2026-01-31T12:00:00Z";
+    assert!(run(&server, call).starts_with("exit: 0\n"), "{}", run(&server, call));
+    let query = "project_id=shop&env_id=dev&status=failed&mode=deploy&since=2026-01-31T12%3A00%3A00Z&per_page=20";
+    assert_eq!(paths(&server)[0], format!("GET /deployments?{query}"));
+    let since: jiff::Timestamp = {
+        run(&server, "list deployments --since 2h");
+        let asked = paths(&server).pop().unwrap();
+        let (_, time) = asked.split_once("since=").unwrap();
+        time.split('&').next().unwrap().replace("%3A", ":").parse().unwrap()
+    };
+    let age = jiff::Timestamp::now().duration_since(since).as_secs();
+    assert!((7_190..7_260).contains(&age), "{age}");
+    let printed = ["--status broken", "--mode apply", "--since yesterday", "--env dev"]
+        .map(|flags| run(&server, &format!("list deployments {flags}")));
+    insta::assert_snapshot!(printed.join("\n"));
+}
+
+#[test]
 fn the_search_for_a_short_id_ends_after_the_newest_thousand() {
     let items = vec![of_id(OTHER, "failed", &value!({})); 100];
     let page = json(200, &value!({"items": items, "next_page_token": "more"}));

@@ -37,6 +37,16 @@ fn an_environment_is_shown_with_its_state_and_its_limit() {
     let moving = value!({"uncertain": true, "moves_to": "s3://other/a.tfstate"});
     let mut dev = environment("dev", &state(12, &moving));
     dev["deletion_protection"] = value!({"max_deletions": 0});
+    let brief = |n: u32, status: &str| {
+        value!({
+            "id": format!("01970000-0000-7000-8000-00000000000{n}"), "mode": "deploy", "status": status,
+            "created_at": "2026-01-01T00:00:00Z", "created_by": "01970000-0000-7000-8000-000000000009",
+        })
+    };
+    dev["deployments"] = value!({
+        "last": brief(2, "running"), "last_success": brief(1, "succeeded"),
+        "current": "01970000-0000-7000-8000-000000000002", "waiting": 0, "blocked_by_lock": "4b2f",
+    });
     let new = environment("new", &Value::Null);
     let live = environment("live", &state(30, &value!({})));
     let page = value!({"items": [&dev, &live, &new]});

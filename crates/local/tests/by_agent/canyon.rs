@@ -261,6 +261,7 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
         queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
+        last_success: None,
         state: None,
         deletion_protection: None,
         removed_by: None,

@@ -8,6 +8,7 @@
 use super::{SourceError, git_failure};
 use crate::git_access::GitAccess;
 use crate::{environment, reaper::OwnChild, settings::Settings};
+use canyon_domain::commit::Commit;
 use canyon_domain::module_source::GitSource;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -26,7 +27,7 @@ struct Git<'a> {
     folder: &'a Path,
 }
 
-/// Fetches `source` into the empty folder `folder`, without history.
+/// Fetches `source` into the empty folder `folder`, without history. Returns the commit.
 ///
 /// # Errors
 ///
@@ -36,7 +37,7 @@ pub async fn fetch(
     folder: &Path,
     settings: &Settings,
     access: &GitAccess,
-) -> Result<(), SourceError> {
+) -> Result<Commit, SourceError> {
     let program = settings.find_program("git").ok_or_else(|| {
         SourceError::Unusable(
             "`git` is not on the PATH of the job; install it there, or use an image that has it"
@@ -53,12 +54,14 @@ pub async fn fetch(
     };
     git.must(&["checkout", "--quiet", "--detach", "--force", "--no-recurse-submodules", &commit])
         .await?;
+    let commit = git.head().await?;
     if !folder.join(".gitmodules").is_file() {
-        return Ok(());
+        return Ok(commit);
     }
     // Relative addresses of submodules start at that of the repository.
     git.must(&["config", "remote.origin.url", &source.url]).await?;
-    git.must(&["submodule", "--quiet", "update", "--init", "--recursive", "--checkout"]).await
+    git.must(&["submodule", "--quiet", "update", "--init", "--recursive", "--checkout"]).await?;
+    Ok(commit)
 }
 
 impl Git<'_> {
@@ -84,6 +87,15 @@ impl Git<'_> {
             self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).await?;
         let commit = String::from_utf8_lossy(&found.stdout).trim().to_owned();
         if found.status.success() && !commit.is_empty() { Ok(commit) } else { Err(missing(name)) }
+    }
+
+    /// The commit that is checked out.
+    async fn head(&self) -> Result<Commit, SourceError> {
+        let found = self.run(&["rev-parse", "--verify", "--end-of-options", "HEAD"]).await?;
+        let text = String::from_utf8_lossy(&found.stdout);
+        let unreadable =
+            |error| SourceError::Unusable(format!("`git rev-parse` answers no commit: {error}"));
+        text.trim().parse().map_err(unreadable)
     }
 
     async fn fetch(

@@ -108,7 +108,7 @@ async fn claim(
     let job = plane.job_text.clone().unwrap_or_else(|| plane.job.to_string());
     let offsets = plane.offsets();
     // One of an earlier version does not have the field.
-    let format = if plane.knows_no_unwritten { "" } else { r#", "report_format": 2"# };
+    let format = if plane.knows_no_unwritten { "" } else { r#", "report_format": 3"# };
     let text = format!(
         r#"{{"token": "{TOKEN}", "job": {job}, "offsets": {offsets}, "report_seconds": 1{format}}}"#
     );
@@ -134,8 +134,11 @@ async fn report(
         let none = json!({"log": 0, "events": 0});
         return Json(json!({"phase": "plan", "stop": false, "offsets": none})).into_response();
     }
-    if plane.knows_no_unwritten && body.unwritten.is_some() {
+    if plane.knows_no_unwritten && (body.unwritten.is_some() || body.fetched.is_some()) {
         return refused(StatusCode::BAD_REQUEST);
+    }
+    if body.phase == Phase::Apply {
+        plane.fetched_before_apply.clone_from(&body.fetched);
     }
     plane.take(&body.chunks);
     plane.phases.push(body.phase);
@@ -202,7 +205,7 @@ async fn results(
     if plane.takes_no_outputs && !body.plain_outputs.is_empty() {
         return refused(StatusCode::BAD_REQUEST);
     }
-    if plane.knows_no_unwritten && body.unwritten.is_some() {
+    if plane.knows_no_unwritten && (body.unwritten.is_some() || body.fetched.is_some()) {
         return refused(StatusCode::BAD_REQUEST);
     }
     plane.take(&body.chunks);

@@ -2,7 +2,9 @@
 
 use axum::http::StatusCode;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use canyon_api::attempt::{Chunk, DeploymentResultsUpdateBody, Stream, UnwrittenStateBody};
+use canyon_api::attempt::{
+    Chunk, DeploymentResultsUpdateBody, FetchedModuleBody, Stream, UnwrittenStateBody,
+};
 use canyon_domain::failure::Phase;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,6 +22,8 @@ pub(crate) struct Plane {
     pub(crate) phases: Vec<Phase>,
     /// The last state that a report said to be unwritten.
     pub(crate) unwritten: Option<UnwrittenStateBody>,
+    /// The fetched module in the last report of an apply.
+    pub(crate) fetched_before_apply: Option<FetchedModuleBody>,
     pub(crate) results: Vec<DeploymentResultsUpdateBody>,
     pub(crate) stop: bool,
     /// The reason in the API's format: class and message.
@@ -32,7 +36,7 @@ pub(crate) struct Plane {
     pub(crate) failures: usize,
     /// The control plane itself refuses results with outputs as invalid.
     pub(crate) takes_no_outputs: bool,
-    /// The control plane is of a version that knows no state that was not written.
+    /// The control plane is of a version that knows no state that was not written, and no fetched module.
     pub(crate) knows_no_unwritten: bool,
     pub(crate) wrong_offsets: usize,
     /// Bytes of streams that came although the control plane had them.

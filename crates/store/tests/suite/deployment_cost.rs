@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use canyon_domain::attempt::Outcome;
 use canyon_domain::deployment::{Deployment, ResourceCounts};
 use canyon_domain::failure::Phase;
+use canyon_domain::fetched_module::FetchedModule;
 use canyon_domain::lifecycle;
 use canyon_store::conditional::Item;
 use canyon_store::deployment_item::Wake;
@@ -72,6 +73,8 @@ async fn all_steps(
 
     let mut deployment = world.stored(deployment.id).await;
     let now = at(3) + 5.seconds();
+    let commit = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567".parse().unwrap();
+    deployment.record_fetched(1, FetchedModule::new(Some(commit), Some(Vec::new())));
     assert!(lifecycle::report(&mut deployment, 1, Phase::Apply, now).unwrap());
     steps.push((
         "report",

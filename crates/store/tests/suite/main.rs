@@ -22,6 +22,7 @@ mod concurrency;
 mod conditions;
 mod deployment_cost;
 mod deployment_lists;
+mod deployment_search;
 mod deployment_walk;
 mod deployments;
 mod embedded_file;

@@ -115,6 +115,7 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
         queue: DeploymentQueue::default(),
         applied: None,
         applied_before: None,
+        last_success: None,
         state: None,
         deletion_protection: None,
         removed_by: None,

@@ -1,0 +1,42 @@
+//! What people call a deployment: a plan, a deploy, a destroy or a rollback.
+
+use crate::deployment::Deployment;
+use crate::mode::Mode;
+
+/// A [`Mode`], where a deployment of any mode that stops after its plan is a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunKind {
+    /// It stops after its plan.
+    Plan,
+    /// It applies the module.
+    Deploy,
+    /// It destroys everything in the environment's state.
+    Destroy,
+    /// It repeats a former deployment.
+    Rollback,
+}
+
+impl RunKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Plan, Self::Deploy, Self::Destroy, Self::Rollback];
+
+    /// The kind of a deployment.
+    pub fn of(deployment: &Deployment) -> Self {
+        match deployment.mode {
+            _ if deployment.plan_only => Self::Plan,
+            Mode::Deploy => Self::Deploy,
+            Mode::Destroy => Self::Destroy,
+            Mode::Rollback => Self::Rollback,
+        }
+    }
+
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Deploy => "deploy",
+            Self::Destroy => "destroy",
+            Self::Rollback => "rollback",
+        }
+    }
+}
