@@ -4,6 +4,13 @@
 //! the length of its keys. That uuid comes from the caller's token, so no request, whatever its
 //! path is, can reach another organization's items.
 
+mod of_agents;
+
+pub use of_agents::{
+    agent, agent_job, agent_job_in_order, agent_jobs, agent_work, agent_work_of, agent_work_order,
+    agents,
+};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::attempt::SecretHash;
@@ -11,8 +18,8 @@ use canyon_domain::concurrency::{ConcurrencySlot, LimitScope};
 use canyon_domain::deployment::Status;
 use canyon_domain::event_source::{self, EventSourceId};
 use canyon_domain::ids::{
-    AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, ProjectId, RuleId, RunnerId,
-    RunnerProfileId, RunnerUuid, ServiceAccountId,
+    DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, ProjectId, RuleId, RunnerId,
+    RunnerProfileId, ServiceAccountId,
 };
 use canyon_domain::principal::CallerId;
 use canyon_domain::runner_rules::Scope;
@@ -172,55 +179,6 @@ pub fn parse_runner_check(pk: &str, sk: &str) -> Option<(OrgUuid, RunnerId)> {
 
 /// Partition, in `gsi2`, of the checks that no launcher has begun.
 pub const OPEN_CHECKS: &str = "checks";
-
-/// An agent.
-pub fn agent(of: OrgUuid, id: &AgentId) -> Key {
-    Key::new(agents(of), id.as_str())
-}
-
-/// Partition of an organization's agents.
-pub fn agents(of: OrgUuid) -> String {
-    format!("{}#agents", org(of))
-}
-
-/// The job of an attempt that an agent launches.
-pub fn agent_job(of: OrgUuid, runner: RunnerUuid, deployment: DeploymentId, attempt: u32) -> Key {
-    Key::new(agent_jobs(of, runner), format!("{deployment}#{attempt:04}"))
-}
-
-/// Partition of the jobs of a runner that agents launch.
-pub fn agent_jobs(of: OrgUuid, runner: RunnerUuid) -> String {
-    format!("{}#agentjobs#{}", org(of), runner.0.simple())
-}
-
-/// Partition, in `gsi2`, of the jobs of a runner that no agent has taken yet.
-pub fn agent_work(of: OrgUuid, runner: RunnerUuid) -> String {
-    format!("{}#agentwork#{}", org(of), runner.0.simple())
-}
-
-/// Partition, in `gsi2`, of the jobs that this agent has taken and that need an action of it, of
-/// any runner. The jobs of an agent that never returns stay in its own partition only.
-pub fn agent_work_of(of: OrgUuid, agent: &AgentId) -> String {
-    format!("{}#agentwork-of#{agent}", org(of))
-}
-
-/// Sort key, in `gsi2`, of such a job: higher priority first, then older deployments.
-pub fn agent_work_order(
-    priority: i8,
-    deployment: DeploymentId,
-    attempt: u32,
-    runner: RunnerUuid,
-) -> String {
-    let behind = 127 - i16::from(priority);
-    format!("{behind:03}#{deployment}#{attempt:04}#{}", runner.0.simple())
-}
-
-/// Parses an [`agent_work_order`]: returns the key of the job.
-pub fn agent_job_in_order(of: OrgUuid, order: &str) -> Option<Key> {
-    let (_, job) = order.split_once('#')?;
-    let (job, runner) = job.rsplit_once('#')?;
-    Some(Key::new(agent_jobs(of, RunnerUuid(runner.parse().ok()?)), job))
-}
 
 /// A limit on how many attempts run at once.
 pub fn limit(of: OrgUuid, scope: &LimitScope) -> Key {
