@@ -22,6 +22,7 @@ mod protection;
 mod refusals;
 mod remote_runner;
 mod salvage;
+mod secret_stores;
 mod sign_in;
 mod states;
 mod trust;
