@@ -1,12 +1,18 @@
 //! Replaces known secrets in the text that the runner writes and ships.
 //!
-//! Only exact values are recognized, so masking is the last protection and not the first. Every byte of a
-//! secret becomes `*`: the length stays, so that an offset in a file is the offset in the shipped stream.
+//! A secret is recognized as a whole, in the encodings of [`layers`], so masking is the last protection and not the
+//! first. Every byte of a secret becomes `*`: the length stays, so that an offset in a file is the offset in the shipped
+//! stream.
+
+mod layers;
 
 use crate::url_credentials;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use layers::Layer;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Shorter values are common words: masking `true` would hide no secret and make the log unreadable.
@@ -15,28 +21,43 @@ const SHORTEST: usize = 6;
 /// The same for one line of a secret with several lines: these have markers and short words in them.
 const SHORTEST_LINE: usize = 8;
 
-/// How many JSON strings, one within the other, a secret is recognized in.
+/// How many layers of escapes, such as JSON strings one within the other, a secret is recognized in.
 const NESTED: usize = 4;
+
+/// How many layers of base64 or hexadecimal digits, one within the other.
+const ENCODINGS: usize = 2;
+
+/// The longest that the encodings write for one byte: the quote of a JSON string within [`NESTED`] others.
+const LONGEST_ESCAPE: usize = 16;
+
+/// Text is searched in pieces of this size, which overlap, because the layers of a text need several times its memory.
+const PIECE: usize = 64 * 1024;
 
 /// A variable whose name contains one of these words holds a secret.
 const SECRET_WORDS: [&str; 8] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PRIVATE", "CREDENTIAL", "KEY"];
 
-/// Known secrets, in each form in which OpenTofu may repeat them.
+/// Known secrets.
 #[derive(Clone, Default)]
 pub struct Mask {
-    /// Longest first, so that a secret that contains another one is masked as a whole.
-    forms: Vec<Vec<u8>>,
+    known: Option<Arc<Forms>>,
     /// The same for secrets that change during the run, such as tokens.
-    rotating: Arc<RwLock<Vec<Vec<u8>>>>,
+    rotating: Arc<RwLock<Option<Forms>>>,
     /// Whether credentials in addresses are masked too. An empty mask must leave every byte unchanged, because
     /// encrypted bytes may look like an address.
     addresses: bool,
 }
 
+/// What is searched for in each layer of a text.
+struct Forms {
+    automaton: AhoCorasick,
+    longest: usize,
+}
+
 impl std::fmt::Debug for Mask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Mask of {} forms", self.forms.len())
+        let forms = self.known.as_ref().map_or(0, |known| known.automaton.patterns_len());
+        write!(f, "Mask of {forms} forms")
     }
 }
 
@@ -55,38 +76,41 @@ impl Mask {
     ) -> Self {
         let named = environment.iter().filter(|(name, _)| is_secret_name(name));
         let secrets = secrets.into_iter().chain(named.map(|(_, value)| value.as_str()));
-        Self { forms: forms_of_all(secrets), rotating: Arc::default(), addresses: true }
+        Self { known: Forms::new(secrets).map(Arc::new), rotating: Arc::default(), addresses: true }
     }
 
     /// Masks `secrets` and nothing else, not even credentials in addresses.
     pub fn of_values<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
-        Self { forms: forms_of_all(secrets), rotating: Arc::default(), addresses: false }
+        Self {
+            known: Forms::new(secrets).map(Arc::new),
+            rotating: Arc::default(),
+            addresses: false,
+        }
     }
 
     /// Replaces the secrets of the previous call by `secrets`, here and in every clone.
     pub fn set_rotating<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) {
-        let forms = forms_of_all(secrets);
+        let forms = Forms::new(secrets);
         *self.rotating.write().unwrap_or_else(PoisonError::into_inner) = forms;
     }
 
-    /// The length of the longest form, in bytes: a cut through a secret affects at most so many bytes on each side.
+    /// How many bytes on each side a cut through a secret affects, at most: the longest form, in its longest encoding.
     pub fn reach(&self) -> usize {
         let rotating = self.rotating.read().unwrap_or_else(PoisonError::into_inner);
-        let longest = [self.forms.first(), rotating.first()];
-        let longest = longest.into_iter().flatten().map(Vec::len).max().unwrap_or(0);
+        let all = [self.known.as_deref(), rotating.as_ref()];
+        let longest = all.into_iter().flatten().map(Forms::reach).max().unwrap_or(0);
         if self.addresses { longest.max(url_credentials::REACH) } else { longest }
     }
 
-    /// Masks every secret that is completely in `bytes`.
+    /// Masks every secret that is completely in `bytes`. The time grows with the length of `bytes`, not with the number
+    /// of secrets.
     pub fn apply(&self, bytes: &mut [u8]) {
         let rotating = self.rotating.read().unwrap_or_else(PoisonError::into_inner);
-        for form in self.forms.iter().chain(rotating.iter()) {
-            let mut from = 0;
-            while let Some(at) = find(&bytes[from..], form) {
-                let begin = from + at;
-                bytes[begin..begin + form.len()].fill(b'*');
-                from = begin + form.len();
-            }
+        let all = [self.known.as_deref(), rotating.as_ref()];
+        let mut marks = vec![false; bytes.len()];
+        all.into_iter().flatten().for_each(|forms| forms.mark(bytes, &mut marks));
+        for (byte, _) in bytes.iter_mut().zip(marks).filter(|(_, is_secret)| *is_secret) {
+            *byte = b'*';
         }
         if self.addresses {
             url_credentials::hide(bytes);
@@ -102,32 +126,121 @@ impl Mask {
     }
 }
 
-fn forms_of_all<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Vec<Vec<u8>> {
-    let forms = secrets.into_iter().flat_map(forms_of);
-    let mut forms: Vec<_> = forms.filter(|form| form.len() >= SHORTEST).collect();
-    forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-    forms.dedup();
-    forms
+impl Forms {
+    /// The forms of `secrets`, or `None` if there is nothing to search for.
+    fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        let forms = secrets.into_iter().flat_map(forms_of);
+        let forms: BTreeSet<_> = forms.filter(|form| form.len() >= SHORTEST).collect();
+        let longest = forms.iter().map(String::len).max()?;
+        // This kind of automaton needs the least memory for a secret of many kilobytes.
+        let mut builder = AhoCorasick::builder();
+        let automaton = builder.kind(Some(AhoCorasickKind::ContiguousNFA)).build(forms);
+        #[expect(clippy::expect_used, reason = "a build fails only for 2 GiB of forms")]
+        let automaton = automaton.expect("the forms are smaller than 2 GiB");
+        Some(Self { automaton, longest })
+    }
+
+    fn reach(&self) -> usize {
+        LONGEST_ESCAPE * self.longest
+    }
+
+    /// Marks the bytes that a secret was written as.
+    fn mark(&self, bytes: &[u8], marks: &mut [bool]) {
+        let reach = self.reach();
+        let piece = PIECE.max(reach);
+        for begin in (0..bytes.len()).step_by(piece) {
+            let part = begin..bytes.len().min(begin + piece + reach);
+            let layer = Layer::new(&bytes[part.clone()]);
+            self.search(&layer, NESTED, ENCODINGS, &mut |source: Range<usize>| {
+                let is_decoded = source.len() > 1;
+                for at in source.start + begin..source.end + begin {
+                    // Line breaks that divide an encoded text stay: they are not part of it.
+                    marks[at] |= !is_decoded || !matches!(bytes[at], b'\n' | b'\r');
+                }
+            });
+        }
+    }
+
+    /// Passes the sources of the secrets in `layer`, and in up to `nested` layers of escapes and `encodings` of base64 or
+    /// hexadecimal digits below it.
+    fn search(
+        &self,
+        layer: &Layer,
+        nested: usize,
+        encodings: usize,
+        found: &mut dyn FnMut(Range<usize>),
+    ) {
+        let mut secrets: Vec<Range<usize>> = Vec::new();
+        for form in self.automaton.find_overlapping_iter(layer.bytes()) {
+            let mut begin = form.start();
+            // The ends of matches ascend.
+            while let Some(last) = secrets.pop_if(|last| last.end >= begin) {
+                begin = begin.min(last.start);
+            }
+            secrets.push(begin..form.end());
+        }
+        secrets.into_iter().flatten().for_each(|at| found(layer.source(at)));
+        if nested > 0
+            && let Some(unescaped) = layer.unescaped(2 * LONGEST_ESCAPE * self.longest)
+        {
+            self.search(&unescaped, nested - 1, encodings, found);
+        }
+        if encodings > 0 {
+            for decoded in layer.decoded_runs() {
+                self.search(&decoded, nested, encodings - 1, found);
+            }
+        }
+    }
 }
 
-/// The forms of a secret: the value; its long lines; each of these without white space at its ends, or with single
-/// spaces only, as error messages print it. Each of these also inside JSON strings, and as a part of an address. The whole
-/// value also in base64, with and without padding.
-fn forms_of(secret: &str) -> Vec<Vec<u8>> {
-    let mut forms = vec![STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)];
+/// The forms of a secret that are searched for in every layer: the value; its long lines; each of these without white
+/// space at its ends, or with single spaces only, as error messages print it.
+fn forms_of(secret: &str) -> Vec<String> {
     let trimmed = secret.trim_end_matches(['\r', '\n']);
     let is_long = |line: &&str| line.trim().len() > SHORTEST_LINE;
-    let mut texts: Vec<_> = [secret, trimmed].map(str::to_owned).into();
+    let mut texts = BTreeSet::from([secret, trimmed].map(str::to_owned));
     for text in std::iter::once(secret).chain(secret.lines().filter(is_long)) {
         let words: Vec<_> = text.split_whitespace().collect();
         texts.extend([text.to_owned(), text.trim().to_owned(), words.join(" ")]);
     }
-    for text in texts {
-        forms.extend([in_query(&text), in_query(&text).replace('+', "%20")]);
-        forms.extend(quoted(&text));
-        forms.push(text);
+    let mut forms = Vec::new();
+    if secret.len() < SHORTEST {
+        forms.extend([STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)]);
     }
-    forms.into_iter().map(String::into_bytes).collect()
+    for text in texts {
+        let written = [in_query(&text), in_query(&text).replace('+', "%20"), in_html(&text)];
+        let written = written.into_iter().chain(quoted(&text));
+        // The query of an address has `+` for a space.
+        forms.extend([text.replace(' ', "+"), text.clone()]);
+        forms.extend(written.filter(|written| !is_layer(&text, written)));
+    }
+    forms
+}
+
+/// Whether `text` is searched for, and is one of the layers of `written`. It is none if `text` itself looks like an
+/// escape of another kind than that which it was written with.
+fn is_layer(text: &str, written: &str) -> bool {
+    let is_escaped = |text: &str| text.contains(['\\', '%', '&', '$']);
+    let plus = text.replace(' ', "+");
+    let contains = |layer: &Layer| {
+        let layer = String::from_utf8_lossy(layer.bytes());
+        layer.contains(text) || layer.contains(&plus)
+    };
+    if text.len() < SHORTEST {
+        return false;
+    }
+    if !is_escaped(text) {
+        return true;
+    }
+    let mut layer = Some(Layer::new(written.as_bytes()));
+    for _ in 0..=NESTED {
+        let Some(found) = layer else { return false };
+        if contains(&found) {
+            return true;
+        }
+        layer = found.unescaped(written.len());
+    }
+    false
 }
 
 /// `text` inside JSON strings that are in JSON strings, up to [`NESTED`] times, each written as by Go or as by others: an
@@ -148,6 +261,12 @@ fn in_query(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('*', "%2A")
 }
 
+/// `text` in HTML.
+fn in_html(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
+}
+
 /// `text` inside a JSON string.
 fn in_json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
@@ -161,77 +280,5 @@ fn in_json_of_go(text: &str) -> String {
     quoted.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-fn find(bytes: &[u8], form: &[u8]) -> Option<usize> {
-    let first = *form.first()?;
-    let last = bytes.len().checked_sub(form.len())?;
-    let mut from = 0;
-    while from <= last {
-        from += bytes[from..=last].iter().position(|byte| *byte == first)?;
-        if bytes[from..].starts_with(form) {
-            return Some(from);
-        }
-        from += 1;
-    }
-    None
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_secret_is_masked_in_json_within_json(secret in "[a-z\"\\\\&<>\u{2028}\n=+/é ]{6,20}", levels in prop::collection::vec(any::<bool>(), 0..=NESTED)) {
-            let mask = Mask::new([secret.as_str()], &BTreeMap::new());
-            let mut text = secret.clone();
-            for is_of_go in levels {
-                let quoted = if is_of_go { in_json_of_go(&text) } else { in_json(&text) };
-                text = format!("{{\"x\":\"{quoted}\"}}");
-                // What is around the secret is quoted too, in the next level.
-                let masked = mask.text(&text);
-                prop_assert!(masked.contains("******"), "{text}: {masked}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_secret_is_masked_in_every_form_and_the_length_stays() {
-        let environment = BTreeMap::from(
-            [("DB_PASSWORD", "p\"w-7789"), ("REGION", "eu-west-1"), ("API_KEY", "true")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned())),
-        );
-        let key = "{\n  \"private_key\":   \"MIIE\"\n}\n";
-        let secrets = [
-            "token-123",
-            "line-number-1\nline-number-2",
-            "a<b>&cé",
-            "two  blanks ",
-            key,
-            "a\u{2028}b-\u{2029}cd",
-        ];
-        let mask = Mask::new(secrets, &environment);
-        for (given, expected) in [
-            ("a token-123token-123 b", "a ****************** b"),
-            (r#"say p"w-7789!"#, "say ********!"),
-            (r#"{"a":"p\"w-7789"}"#, r#"{"a":"*********"}"#),
-            ("dG9rZW4tMTIz", "************"),
-            ("+ line-number-2", "+ *************"),
-            ("eu-west-1 true token-12", "eu-west-1 true token-12"),
-            (r#""{\"a\":\"p\\\"w-7789\"}""#, r#""{\"a\":\"***********\"}""#),
-            ("a<b>&cé", "********"),
-            (r#"{"x":"a\u003cb\u003e\u0026cé"}"#, r#"{"x":"***********************"}"#),
-            ("YTxiPiZjw6k= YTxiPiZjw6k", "***********= ***********"),
-            ("https://h/?p=a%3Cb%3E%26c%C3%A9&q=1", "https://h/?p=******************&q=1"),
-            ("h/two++blanks+/two%20%20blanks%20", "h/************/******************"),
-            (r#"{"x":"a\u2028b-\u2029cd"}"#, r#"{"x":"*****************"}"#),
-            // Error messages join white space to single spaces.
-            ("two blanks", "**********"),
-            ("two  blanks", "***********"),
-            (r#"said { "private_key": "MIIE" }"#, "said *************************"),
-            (r#"said "private_key": "MIIE" and"#, "said ********************* and"),
-        ] {
-            assert_eq!(mask.text(given), expected);
-        }
-    }
-}
+mod tests;
