@@ -14,6 +14,7 @@ pub mod backoff;
 pub mod container_log;
 pub mod declared_variables;
 pub mod environment;
+pub mod environment_size;
 pub mod event;
 pub mod executable;
 pub mod exit;

@@ -8,10 +8,10 @@ mod tofu_environment;
 mod unwritten;
 
 use crate::{
-    container_log::ContainerLog, environment, executable, exit::Exit, git_access::GitAccess,
-    identity::Identity, identity::files::Files, log::Log, mask::Mask, module_variables, oom,
-    outputs, result, result::Outcome, seal::Seal, secret_stores, secret_values,
-    session::ApiConnection, session::Session, settings::Settings, shipper::Progress,
+    container_log::ContainerLog, environment, environment_size, executable, exit::Exit,
+    git_access::GitAccess, identity::Identity, identity::files::Files, log::Log, mask::Mask,
+    module_variables, oom, outputs, result, result::Outcome, seal::Seal, secret_stores,
+    secret_values, session::ApiConnection, session::Session, settings::Settings, shipper::Progress,
     shipper::Shipper, source, stop::Stop, stop::StopRequest, streams::Streams, tofu::Ended,
     tofu::Tofu, transcript::Transcript, verdict, verdict::Command, workspace, workspace::Workspace,
 };
@@ -245,6 +245,7 @@ impl Run {
         }
         let program = executable::find(self.job.executable, &self.settings)?;
         let environment = self.environment(TokenPhase::Plan);
+        environment_size::check(&environment)?;
         let sealed = self.transcript.is_sealed();
         let tofu = Tofu::new(program, environment, module, &self.workspace, sealed, self.grace());
         self.log_duration("fetched", begun);

@@ -10,6 +10,7 @@
 #[allow(dead_code, reason = "each test program uses its part")]
 mod server;
 
+use canyon_domain::failure::FailureClass;
 use serde_json::json;
 use server::{CODE, Home, Server, TOKEN};
 use std::fs::File;
@@ -70,6 +71,19 @@ fn every_variable_of_the_job_reaches_the_module_and_no_secret_leaves_it_in_any_f
             assert!(!text.contains(secret), "{secret} in the {place}: {text}");
         }
     }
+}
+
+#[test]
+fn a_variable_that_no_program_takes_is_named_before_opentofu_starts() {
+    let home = Home::new();
+    let changes = json!({ "environment": { "SHORT": "x", "SETTINGS": "x".repeat(140_000) } });
+    let server = Server::start(home.job(REPEATS, &changes));
+    assert_eq!(home.command(&server).status().unwrap().code(), Some(1));
+    let plane = server.plane();
+    let failure = plane.result().failure.clone().unwrap();
+    assert_eq!(failure.class, FailureClass::Config);
+    assert!(failure.message.contains("`SETTINGS` has 140010 bytes"), "{}", failure.message);
+    assert!(plane.events().is_empty(), "{}", plane.events());
 }
 
 /// Fails with a message that is too long to keep and repeats a secret, so that the cut divides the secret.

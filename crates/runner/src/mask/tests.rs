@@ -25,11 +25,15 @@ impl Encoding {
         match self {
             Self::Json => in_json(text),
             Self::JsonOfGo => in_json_of_go(text).replace('/', "\\/"),
-            Self::JsonOfEachCharacter => {
-                text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect()
-            }
+            Self::JsonOfEachCharacter => text
+                .encode_utf16()
+                .map(|unit| format!("\\u{unit:04X}"))
+                .collect::<Vec<_>>()
+                .concat(),
             Self::Query => in_query(text),
-            Self::QueryOfLowerCase => text.bytes().map(|byte| format!("%{byte:02x}")).collect(),
+            Self::QueryOfLowerCase => {
+                text.bytes().map(|byte| format!("%{byte:02x}")).collect::<Vec<_>>().concat()
+            }
             Self::EachSecondByteInQuery => {
                 let mut is_second = false;
                 let mut write = |character: char| {
@@ -114,7 +118,7 @@ proptest! {
     ) {
         let mask = Mask::of_values([secret.as_str()]);
         let text: String =
-            parts.iter().map(|(encoding, other)| format!("{other} {} ", encoding.of(&secret))).collect();
+            parts.iter().map(|(encoding, other)| format!("{other} {} ", encoding.of(&secret))).collect::<Vec<_>>().concat();
         let mut whole = text.clone().into_bytes();
         mask.apply(&mut whole);
         let chunks = masked_in_chunks(&mask, text.as_bytes(), chunk);
@@ -184,7 +188,6 @@ fn a_secret_is_masked_in_every_form_and_the_length_stays() {
 #[test]
 fn a_secret_is_masked_where_it_is_encoded_with_what_is_around_it() {
     let mask = Mask::of_values(["token-123", "pass/word+é"]);
-    let wide = "x".repeat(50);
     for (given, expected) in [
         // One, two and three bytes are before the secret.
         (STANDARD.encode("a token-123 b"), "YS*************gYg=="),
