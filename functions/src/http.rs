@@ -45,6 +45,7 @@ mod service_accounts;
 mod state_locks;
 mod token_exchange;
 mod tokens;
+mod variable_changes;
 mod variable_sets;
 mod well_known;
 

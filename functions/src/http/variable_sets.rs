@@ -4,6 +4,7 @@ use super::body::{Body, Params};
 use super::caller::{Admin, Ids, Member, Viewer};
 use super::error::ApiError;
 use super::refusals::{OfList, OfRead, OfWrite};
+use super::variable_changes::VariableChanges;
 use super::{fields, paging};
 use crate::App;
 use axum::Json;
@@ -12,7 +13,6 @@ use canyon_api::page::{Page, PageQuery};
 use canyon_api::variable_set::{
     self as api, EffectiveVariables, VariableBody, VariableSet, VariableSetUpdateBody,
 };
-use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvTypeId, ProjectId};
 use canyon_domain::principal::Principal;
 use canyon_domain::secret_reference::SecretReference;
@@ -70,7 +70,7 @@ async fn of_organization(
 async fn update_of_organization(
     State(app): State<App>,
     caller: Admin,
-    body: Body<VariableSetUpdateBody>,
+    body: Body<VariableChanges>,
 ) -> Result<Json<VariableSet>, ApiError> {
     update(&app, &caller, VariableScope::Organization, body.value).await
 }
@@ -96,7 +96,7 @@ async fn update_of_project(
     State(app): State<App>,
     caller: Member,
     Ids((_, project)): Ids<(String, ProjectId)>,
-    body: Body<VariableSetUpdateBody>,
+    body: Body<VariableChanges>,
 ) -> Result<Json<VariableSet>, ApiError> {
     update(&app, &caller, VariableScope::Project(project), body.value).await
 }
@@ -122,7 +122,7 @@ async fn update_of_env_type(
     State(app): State<App>,
     caller: Admin,
     Ids((_, env_type)): Ids<(String, EnvTypeId)>,
-    body: Body<VariableSetUpdateBody>,
+    body: Body<VariableChanges>,
 ) -> Result<Json<VariableSet>, ApiError> {
     update(&app, &caller, VariableScope::EnvType(env_type), body.value).await
 }
@@ -148,7 +148,7 @@ async fn update_of_environment(
     State(app): State<App>,
     caller: Member,
     Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
-    body: Body<VariableSetUpdateBody>,
+    body: Body<VariableChanges>,
 ) -> Result<Json<VariableSet>, ApiError> {
     update(&app, &caller, VariableScope::Environment(project, env), body.value).await
 }
@@ -187,9 +187,10 @@ async fn update(
     app: &App,
     caller: &Principal,
     scope: VariableScope,
-    body: VariableSetUpdateBody,
+    changes: VariableChanges,
 ) -> Result<Json<VariableSet>, ApiError> {
-    let (mut edits, mut faults) = (VariableEdits::default(), FieldErrors::default());
+    let VariableChanges { body, mut faults } = changes;
+    let mut edits = VariableEdits::default();
     for (kind, given) in
         [(VariableKind::Terraform, body.terraform), (VariableKind::Environment, body.environment)]
     {

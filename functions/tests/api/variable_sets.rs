@@ -128,6 +128,24 @@ async fn one_answer_names_every_fault_and_nothing_is_written() {
         "environment[\"TF_VAR_a\"]",
     ];
     assert_eq!(faults(&refused), expected);
+    // Faults of the form and of the values are named together.
+    let body = json!({
+        "terraform": { "a": { "value": "x", "secret": "hunter2", "valeu": 1 }, "b": "hunter2", "1": { "value": "x" } },
+        "environment": { "N": { "value": 7, "description": 7 } },
+        "other": {},
+    });
+    let refused = api.patch(MAIN, body).await;
+    let expected = [
+        "environment[\"N\"].description",
+        "other",
+        "terraform[\"a\"].secret",
+        "terraform[\"a\"].valeu",
+        "terraform[\"b\"]",
+        "terraform[\"1\"]",
+        "environment[\"N\"].value",
+    ];
+    assert_eq!((refused.0, faults(&refused)), (400, expected.to_vec()));
+    assert!(!refused.1.to_string().contains("hunter2"), "{refused:?}");
     let refused = api.patch(MAIN, json!({ "terraform": { "new": {} } })).await;
     assert_eq!(faults(&refused), ["terraform[\"new\"].value"]);
     for body in
