@@ -29,9 +29,7 @@ async fn a_job_reads_a_secret_of_its_namespace_and_none_of_another() {
     let code = "variable \"db_password\" {}\noutput \"digest\" { value = nonsensitive(sha256(var.db_password)) }\n\
                 resource \"terraform_data\" \"tells\" {\n  provisioner \"local-exec\" { command = \"echo tells ${var.db_password}\" }\n}";
     let path = ["projects", PROJECT, "variables"];
-    let refer = |store: &str| {
-        json!({ "terraform": { "db_password": { "reference": { "store": store, "ref": "db#password" } } } })
-    };
+    let refer = |store: &str| json!({ "terraform": { "db_password": { "reference": { "store": store, "ref": "db#password" } } } });
     site.client.update(&path, &refer("own")).await.unwrap();
     let ended = site.deploy(inline(code)).await;
     let outputs = site.client.outputs(&ended.id.to_string()).await.unwrap();

@@ -140,6 +140,28 @@ async fn of_many_who_set_variables_at_once_none_has_to_try_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_variable_is_shown_with_its_type_and_deleted() {
+    let site = Site::new().await;
+    let server = &site.server;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, "[\n  { name = \"a\", size = 2 },\n]\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    server.canyon(&["set", "variable", "--hcl", "--from-file", path, "zones"]).done();
+    server.canyon(&["set", "variable", "--hcl", "size=7"]).done();
+    server.canyon(&["set", "variable", "--secret", "password=hush-hush"]).done();
+    let value = |name: &str| {
+        let shown = server.canyon(&["get", "variable", name, "--jq", ".value"]);
+        shown.done().trim().to_owned()
+    };
+    assert_eq!(value("size"), "7");
+    assert_eq!(value("zones").split_whitespace().collect::<String>(), r#"[{"name":"a","size":2}]"#);
+    let shown = server.canyon(&["get", "variable", "password"]);
+    assert!(shown.done().contains("******") && !shown.done().contains("hush"), "{shown:?}");
+    server.canyon(&["delete", "variable", "size", "zones"]).done();
+    assert_eq!(server.canyon(&["get", "variable", "size"]).code, 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn wrong_variables_are_refused_with_what_to_do() {
     let site = Site::new().await;
     let said = [
@@ -150,6 +172,10 @@ async fn wrong_variables_are_refused_with_what_to_do() {
         &["set", "variable", "--kind", "environment", "TF_VAR_a=1", "CANYON_X=1"],
         &["set", "variable", "a=1", "b"],
         &["unset", "variable", "none"],
+        &["delete", "variable", "none", "--kind", "environment"],
+        &["get", "variable", "--project", "shop", "none"],
+        &["set", "variable", "--hcl", "a=[1,"],
+        &["set", "variable", "--hcl", "--kind", "environment", "A=1"],
         &["explain", "variables", "shop", "prod"],
     ]
     .map(|arguments| {

@@ -9,11 +9,11 @@ use crate::commands::{
     wait,
 };
 use crate::error::CliError;
+use crate::examples;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::settings::{SettingFlags, Settings};
 use canyon_api::client::Client;
-use clap::CommandFactory as _;
 
 /// Runs the command of `cli`. A client needs only one thread, and a runtime of one thread starts faster.
 pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
@@ -22,7 +22,7 @@ pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
     }
     let command = match cli.command {
         Command::Completion(arguments) => {
-            return completion::run(&arguments, &mut Cli::command(), output);
+            return completion::run(&arguments, &mut examples::command(), output);
         }
         Command::Token(arguments) if arguments.is_offline() => return token::new(output),
         #[cfg(feature = "local")]

@@ -21,6 +21,7 @@ mod deployment_target;
 mod dispatch;
 mod environment_facts;
 mod error;
+mod examples;
 mod exit;
 mod follow;
 mod hcl;
@@ -47,7 +48,7 @@ mod variables;
 mod yaml;
 
 use arguments::{Cli, Global};
-use clap::Parser;
+use clap::FromArgMatches as _;
 use error::CliError;
 use exit::Exit;
 use output::{Format, Output};
@@ -56,7 +57,7 @@ use std::process::ExitCode;
 /// Runs the command that this process's arguments give.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => {
             // clap formats its errors, and prints help to stdout; a closed pipe is not an error.
@@ -82,6 +83,12 @@ pub fn run() -> ExitCode {
             error.exit().into()
         }
     }
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let mut command = examples::command();
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// The form of the results that the flags ask for.

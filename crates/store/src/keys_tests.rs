@@ -1,5 +1,6 @@
 use super::*;
 use canyon_domain::ids::PrincipalId;
+use canyon_domain::ids::RunnerUuid;
 use std::collections::HashSet;
 
 #[test]

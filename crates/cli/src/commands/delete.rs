@@ -3,6 +3,7 @@
 mod wait;
 
 use self::wait::Wait;
+use crate::commands::named_variables;
 use crate::confirm;
 use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
@@ -62,6 +63,14 @@ enum What {
     },
     #[command(flatten)]
     Plain(plain_resource::Delete),
+    /// Variables of the organization, or of a project, an environment type or an environment
+    #[command(
+        visible_alias = "variables",
+        after_help = "\
+Example:
+  canyon delete variable --project shop --env dev replicas"
+    )]
+    Variable(named_variables::Several),
     /// An API token: Canyon refuses it from then on
     #[command(visible_alias = "tokens")]
     Token {
@@ -84,6 +93,7 @@ pub(crate) async fn run(
             Resource::new(Kind::Plain(kind), id)
         }
         What::Token { id } => Resource::new(Kind::Token, id),
+        What::Variable(given) => return named_variables::unset(given, client, output).await,
         What::Environment { project, id, force, yes, wait, timeout } => {
             let environment = Resource::environment(project, id);
             let wait = wait.then_some(Wait { timeout });

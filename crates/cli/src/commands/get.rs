@@ -1,6 +1,7 @@
 //! `canyon get`.
 
 use crate::answer::json;
+use crate::commands::named_variables;
 use crate::deployment_target;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -55,6 +56,14 @@ enum What {
     /// The organization of the command's settings
     #[command(visible_alias = "organizations")]
     Organization,
+    /// A variable of the organization, or of a project, an environment type or an environment
+    #[command(
+        visible_alias = "variables",
+        after_help = "\
+Example:
+  canyon get variable --project shop --env dev replicas"
+    )]
+    Variable(named_variables::One),
     /// A deployment
     #[command(visible_alias = "deployments")]
     Deployment {
@@ -78,6 +87,7 @@ pub(crate) async fn run(
             Resource::new(Kind::Plain(kind), id)
         }
         What::Agent { id } => Resource::new(Kind::Agent, id),
+        What::Variable(given) => return named_variables::get(given, client, output).await,
         What::Organization => Resource::new(Kind::Organization, client.org().to_owned()),
         What::Deployment { id } => {
             let id = deployment_target::of_id(client, &id).await?;

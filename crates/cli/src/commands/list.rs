@@ -1,6 +1,7 @@
 //! `canyon list`.
 
 use crate::answer::json;
+use crate::commands::variable_scope::Scope;
 use crate::commands::{git_credentials, variables};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -86,7 +87,7 @@ enum What {
     GitCredentials(git_credentials::List),
     /// Variables that are kept for jobs; secrets without their values
     #[command(visible_alias = "variable")]
-    Variables(variables::Scope),
+    Variables(Scope),
     /// API tokens, without their secrets
     #[command(visible_alias = "token")]
     Tokens,

@@ -1,18 +1,19 @@
 //! `canyon set variable`, `canyon unset variable`, `canyon list variables` and `canyon explain variables`.
 
 use crate::body::read_file_or_stdin;
-use crate::commands::git_credentials;
+use crate::commands::variable_scope::{Kind, Scope};
+use crate::commands::variable_table::{one, show, shown};
+use crate::commands::{git_credentials, named_variables};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::hcl;
 use crate::output::{Format, Output};
 use crate::retry::retry_contended;
 use crate::variables::by_form;
 use canyon_api::client::Client;
-use canyon_api::variable_set::{SecretReference, VariableBody, VariableSet, VariableSetUpdateBody};
+use canyon_api::variable_set::{SecretReference, VariableBody, VariableSetUpdateBody};
 use canyon_domain::json::Json;
 use canyon_domain::secret_text::MIN_SECRET_BYTES;
-use clap::ValueEnum;
-use serde::Serialize;
 use serde_json::json;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ Examples:
   canyon set variable --project shop --kind environment TF_LOG=info
   canyon set variable --environment-type production --secret db_password < password.txt
   canyon set variable --project shop --secret --from-file key.pem tls_key
+  canyon set variable --project shop --hcl --from-file zones.hcl zones
   canyon set variable --project shop --store team-vault --ref shop/db#password db_password";
 
 #[derive(Debug, clap::Args)]
@@ -59,12 +61,15 @@ struct SetVariable {
     /// File with the value of the one NAME, `-` for stdin; the end of its last line is left out
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
+    /// Read every value as HCL, as in a `.tfvars` file: a number, `true`, a list, an object or a quoted text
+    #[arg(long)]
+    hcl: bool,
     /// Secret store in which jobs read the value of the one NAME
     #[arg(
         long,
         value_name = "ID",
         requires = "reference",
-        conflicts_with_all = ["plain", "from_file"]
+        conflicts_with_all = ["plain", "from_file", "hcl"]
     )]
     store: Option<String>,
     /// The secret in that store; after `#`, one member of a JSON object
@@ -97,16 +102,7 @@ enum Unset {
 Example:
   canyon unset variable --project shop --env dev replicas"
     )]
-    Variable {
-        #[command(flatten)]
-        scope: Scope,
-        /// What they are in a job
-        #[arg(long, value_enum, default_value = "terraform")]
-        kind: Kind,
-        /// Their names
-        #[arg(required = true, value_name = "NAME")]
-        names: Vec<String>,
-    },
+    Variable(named_variables::Several),
     /// Git credentials of the organization or of a project
     #[command(
         visible_alias = "git-credentials",
@@ -139,55 +135,6 @@ Example:
         /// The environment
         env: String,
     },
-}
-
-/// The environments that a variable is for.
-#[derive(Debug, Default, clap::Args)]
-pub(crate) struct Scope {
-    /// For the environments of this project, or of the projects of this group
-    #[arg(long, value_name = "ID", conflicts_with = "environment_type")]
-    project: Option<String>,
-    /// For this environment of the project alone
-    #[arg(long, visible_alias = "environment", value_name = "ID", requires = "project")]
-    env: Option<String>,
-    /// For the environments of this type
-    #[arg(long, visible_alias = "env-type", value_name = "ID")]
-    environment_type: Option<String>,
-}
-
-impl Scope {
-    /// The path of the set in the API; of the organization's set if no scope is given.
-    fn path(&self) -> Vec<&str> {
-        match self {
-            Self { project: Some(project), env: Some(env), .. } => {
-                vec!["projects", project, "envs", env, "variables"]
-            }
-            Self { project: Some(project), .. } => vec!["projects", project, "variables"],
-            Self { environment_type: Some(id), .. } => vec!["env-types", id, "variables"],
-            Self { .. } => vec!["variables"],
-        }
-    }
-
-    fn is_given(&self) -> bool {
-        self.project.is_some() || self.environment_type.is_some()
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    /// A variable of the module, if it declares it
-    Terraform,
-    /// A variable of OpenTofu's environment, for providers and programs of the module
-    Environment,
-}
-
-impl Kind {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Terraform => "terraform",
-            Self::Environment => "environment",
-        }
-    }
 }
 
 pub(crate) async fn set(
@@ -270,6 +217,11 @@ fn value_of<'a>(
     };
     // The file is the value; on the command line a list or an object is written as for `deploy --var`.
     let value = match given.kind {
+        Kind::Terraform if given.hcl => hcl::value(&text)
+            .map_err(|reason| CliError::usage(format!("variable `{name}`: {reason}")))?,
+        Kind::Environment if given.hcl => {
+            return Err(CliError::usage("an environment variable is text: leave out --hcl"));
+        }
         Kind::Terraform if assignment.contains('=') => by_form(&text)
             .map_err(|reason| CliError::usage(format!("variable `{name}`: {reason}")))?,
         Kind::Terraform | Kind::Environment => text.into(),
@@ -324,31 +276,10 @@ pub(crate) async fn unset(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let (scope, kind, names) = match arguments.what {
-        Unset::Variable { scope, kind, names } => (scope, kind, names),
-        Unset::GitCredential(given) => return git_credentials::unset(given, client, output).await,
-    };
-    let path = scope.path();
-    let known = client.variables(&path).await?;
-    let of_kind = match kind {
-        Kind::Terraform => &known.terraform,
-        Kind::Environment => &known.environment,
-    };
-    if let Some(name) = names.iter().find(|name| !of_kind.contains_key(*name)) {
-        return Err(CliError::usage_with_hint(
-            format!("{} has no {} variable `{name}`", known.scope, kind.as_str()),
-            "list the variables: canyon list variables",
-        ));
+    match arguments.what {
+        Unset::Variable(given) => named_variables::unset(given, client, output).await,
+        Unset::GitCredential(given) => git_credentials::unset(given, client, output).await,
     }
-    let removed = names.iter().map(|name| (name.clone(), None)).collect();
-    let body = match kind {
-        Kind::Terraform => VariableSetUpdateBody { terraform: removed, ..Default::default() },
-        Kind::Environment => VariableSetUpdateBody { environment: removed, ..Default::default() },
-    };
-    let update = async || client.update_variables(&path, &body).await;
-    let changed = retry_contended(update).await?;
-    output.notice(&format!("removed {} of {}", names.join(", "), changed.scope));
-    Ok(Exit::Ok)
 }
 
 /// Lists the variables of one scope, or of all that the caller may read.
@@ -384,43 +315,4 @@ pub(crate) async fn explain(
     });
     output.list(rows.collect(), &["kind", "name", "value", "from", "overrides"])?;
     Ok(Exit::Ok)
-}
-
-fn one(value: &impl Serialize, output: Output) -> Result<Exit, CliError> {
-    let text = serde_json::to_string(value).map_err(io::Error::other)?;
-    output.exact(&Json::parse(&text).map_err(io::Error::other)?)?;
-    Ok(Exit::Ok)
-}
-
-fn show(sets: Vec<VariableSet>, output: Output) -> Result<Exit, CliError> {
-    if output.format != Format::Table {
-        return one(&sets, output);
-    }
-    let mut rows = Vec::new();
-    for VariableSet { scope, terraform, environment, .. } in sets {
-        for (kind, of_kind) in [(Kind::Terraform, terraform), (Kind::Environment, environment)] {
-            rows.extend(of_kind.into_iter().map(|(name, variable)| {
-                json!({
-                    "scope": scope, "kind": kind.as_str(), "name": name,
-                    "value": shown(variable.value.as_ref(), variable.reference.as_ref()),
-                    "description": variable.description, "updated_at": variable.updated_at,
-                })
-            }));
-        }
-    }
-    output.list(rows, &["scope", "kind", "name", "value", "description", "updated_at"])?;
-    Ok(Exit::Ok)
-}
-
-/// A value in a table: a text as it is, anything else as JSON, a secret as stars, and where a store keeps it.
-fn shown(value: Option<&Json>, reference: Option<&SecretReference>) -> String {
-    match (value, reference) {
-        (Some(Json::String(text)), _) if !text.is_empty() => text.clone(),
-        (Some(value), _) => value.to_string(),
-        (None, Some(SecretReference { store, locator, version })) => {
-            let version = version.as_ref().map_or_else(String::new, |text| format!(" ({text})"));
-            format!("{store}: {locator}{version}")
-        }
-        (None, None) => "******".to_owned(),
-    }
 }

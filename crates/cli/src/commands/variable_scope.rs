@@ -1,0 +1,52 @@
+//! Which variables a command means: of which environments, and of which kind.
+
+use clap::ValueEnum;
+
+/// The environments that a variable is for.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Scope {
+    /// For the environments of this project, or of the projects of this group
+    #[arg(long, value_name = "ID", conflicts_with = "environment_type")]
+    project: Option<String>,
+    /// For this environment of the project alone
+    #[arg(long, visible_alias = "environment", value_name = "ID", requires = "project")]
+    env: Option<String>,
+    /// For the environments of this type
+    #[arg(long, visible_alias = "env-type", value_name = "ID")]
+    environment_type: Option<String>,
+}
+
+impl Scope {
+    /// The path of the set in the API; of the organization's set if no scope is given.
+    pub(crate) fn path(&self) -> Vec<&str> {
+        match self {
+            Self { project: Some(project), env: Some(env), .. } => {
+                vec!["projects", project, "envs", env, "variables"]
+            }
+            Self { project: Some(project), .. } => vec!["projects", project, "variables"],
+            Self { environment_type: Some(id), .. } => vec!["env-types", id, "variables"],
+            Self { .. } => vec!["variables"],
+        }
+    }
+
+    pub(crate) fn is_given(&self) -> bool {
+        self.project.is_some() || self.environment_type.is_some()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// A variable of the module, if it declares it
+    Terraform,
+    /// A variable of OpenTofu's environment, for providers and programs of the module
+    Environment,
+}
+
+impl Kind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Terraform => "terraform",
+            Self::Environment => "environment",
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! An example of each command, which its `--help` ends with.
+
+use crate::arguments::Cli;
+use clap::{Command, CommandFactory as _};
+
+/// Of each command that does not have its own, the lines of its example.
+const EXAMPLES: [(&str, &[&str]); 29] = [
+    (
+        "create",
+        &[
+            "canyon create project shop",
+            "canyon create environment shop dev --set=env_type_id=development",
+            "canyon create runner cluster --set-yaml=runner.yaml",
+            "canyon create token --scoped-role deployer:project_id=shop --description ci",
+        ],
+    ),
+    ("get", &["canyon get environment shop dev", "canyon get runner cluster --out yaml"]),
+    (
+        "list",
+        &[
+            "canyon list environments shop",
+            "canyon list variables --project shop",
+            "canyon list deployments --out json --jq '.[].id'",
+        ],
+    ),
+    (
+        "update",
+        &[
+            "canyon update runner cluster --set-yaml=runner.yaml",
+            "canyon update project shop --set=display_name=Shop",
+        ],
+    ),
+    ("delete", &["canyon delete environment shop dev --wait", "canyon delete runner cluster"]),
+    ("set", &["canyon set variable --project shop --env dev replicas=2"]),
+    ("unset", &["canyon unset variable --project shop --env dev replicas"]),
+    ("explain", &["canyon explain variables shop dev"]),
+    (
+        "deploy",
+        &[
+            "canyon deploy shop dev --module ./app --var replicas=2",
+            "canyon deploy shop dev --module git::https://github.com/acme/app.git?ref=v1.2.0 --no-wait",
+        ],
+    ),
+    ("rollback", &["canyon rollback shop dev"]),
+    ("destroy", &["canyon destroy shop dev"]),
+    ("wait", &["canyon wait shop dev --timeout 600"]),
+    ("status", &["canyon status", "canyon status shop dev --watch"]),
+    ("logs", &["canyon logs shop dev --tail 50"]),
+    ("outputs", &["canyon outputs shop dev", "canyon outputs shop dev url"]),
+    ("cancel", &["canyon cancel shop dev"]),
+    ("refresh-runner", &["canyon refresh-runner shop dev --dry-run"]),
+    ("doctor", &["canyon doctor runner cluster"]),
+    ("adopt", &["canyon adopt agent rack-7"]),
+    ("reject", &["canyon reject agent rack-7"]),
+    ("forget", &["canyon forget agent rack-7"]),
+    ("disable", &["canyon disable runner cluster", "canyon disable agent rack-7"]),
+    ("enable", &["canyon enable runner cluster", "canyon enable agent rack-7"]),
+    ("limit", &["canyon limit runner cluster --jobs 4", "canyon limit runner cluster --none"]),
+    ("login", &["canyon login --api-url https://canyon.example.com --org acme"]),
+    ("token", &["canyon token new"]),
+    ("local", &["canyon local --listen 127.0.0.1:8080"]),
+    ("completion", &["canyon completion bash > /etc/bash_completion.d/canyon"]),
+    ("version", &["canyon version"]),
+];
+
+/// The commands and flags of `canyon`, with their examples.
+pub(crate) fn command() -> Command {
+    let mut command = Cli::command();
+    for (name, lines) in EXAMPLES {
+        if command.find_subcommand(name).is_some_and(|found| found.get_after_help().is_none()) {
+            let help = format!("Examples:\n  {}", lines.join("\n  "));
+            command = command.mut_subcommand(name, |found| found.after_help(help));
+        }
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_examples_and_each_is_accepted() {
+        let mut refused = Vec::new();
+        for found in command().get_subcommands() {
+            let name = found.get_name();
+            let help = found.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines = help.split_once("Examples:\n").map(|(_, lines)| lines);
+            for line in lines.unwrap_or_else(|| panic!("{name} has no examples")).lines() {
+                let line = line.split(" > ").next().unwrap_or_default().replace('\'', "");
+                let parsed = command().try_get_matches_from(line.split_whitespace());
+                refused.extend(parsed.err().map(|error| format!("{line}: {error}")));
+                assert!(
+                    line.starts_with(&format!("  canyon {name} "))
+                        || line.trim() == format!("canyon {name}")
+                );
+            }
+        }
+        assert!(refused.is_empty(), "{}", refused.concat());
+    }
+}
