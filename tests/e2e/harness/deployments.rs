@@ -130,11 +130,17 @@ async fn whole(client: &Client, id: &str, stream: Stream) -> String {
     }
 }
 
-/// Waits for the end of a deployment, also through restarts of the server.
+/// Waits for the end of a deployment, also through restarts of the server. Returns what its own read then answers, which
+/// has more than the answer to the wait.
 pub(crate) async fn end(client: &Client, id: &str) -> Deployment {
     let deadline = Instant::now() + LIMIT;
     loop {
-        match client.wait(id, 5).await {
+        let waited = client.wait(id, 5).await;
+        let found = match waited {
+            Ok(Some(_)) => client.deployment(id).await.map(Some),
+            Ok(None) | Err(_) => waited,
+        };
+        match found {
             Ok(Some(deployment)) => return deployment,
             Ok(None) => {}
             Err(error) if error.is_retryable() => {
