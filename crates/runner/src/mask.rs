@@ -1,6 +1,6 @@
 //! Replaces known secrets in the text that the runner writes and ships.
 //!
-//! A secret is recognized as a whole, in the encodings of [`layers`], so masking is the last protection and not the
+//! A secret is recognized as a whole, in the encodings of `mask/layers.rs`, so masking is the last protection and not the
 //! first. Every byte of a secret becomes `*`: the length stays, so that an offset in a file is the offset in the shipped
 //! stream.
 

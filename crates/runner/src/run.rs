@@ -65,7 +65,7 @@ pub async fn serve(
 ) -> Exit {
     let api = session.api.clone();
     // Before the first line of the log, in which the values are masked.
-    if let Err(failure) = secret_stores::read(&mut session.job, &api).await {
+    if let Err(failure) = secret_stores::read(&mut session.job, &api, &stop).await {
         let body = Outcome::from(failure).into_body(None);
         return result::deliver(&api, body, stop.is_requested()).await;
     }

@@ -11,10 +11,12 @@ mod kubernetes;
 mod vault;
 
 use crate::session::ApiConnection;
+use crate::stop::{Stop, StopRequest};
+use crate::verdict;
 use answer::Calls;
 use canyon_api::job_token::IssueTokenBody;
 use canyon_domain::causes::Causes;
-use canyon_domain::failure::{Failure, FailureClass};
+use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
 use canyon_domain::json::Json;
@@ -63,8 +65,9 @@ enum Store {
 ///
 /// # Errors
 ///
-/// A [`Failure`] that names the variable, the store, the secret and the identity, when one cannot be read.
-pub async fn read(job: &mut Job, api: &ApiConnection) -> Result<(), Failure> {
+/// A [`Failure`] that names the variable, the store, the secret and the identity, when one cannot be read; another one when
+/// the run is to stop.
+pub async fn read(job: &mut Job, api: &ApiConnection, stop: &Stop) -> Result<(), Failure> {
     if job.stored_variables.is_empty() {
         return Ok(());
     }
@@ -73,8 +76,11 @@ pub async fn read(job: &mut Job, api: &ApiConnection) -> Result<(), Failure> {
         let message = format!("the secret stores have not answered within {} s", TIME.as_secs());
         Failure::new(FailureClass::Lost, message)
     };
-    let found =
-        tokio::time::timeout(TIME, read_all(job, api, stored)).await.map_err(|_| silent())??;
+    let reading = tokio::time::timeout(TIME, read_all(job, api, stored));
+    let found = tokio::select! {
+        found = reading => found.map_err(|_| silent())??,
+        () = stop.reached(StopRequest::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
+    };
     job.variables.extend(found);
     Ok(())
 }
