@@ -8,7 +8,8 @@ use canyon_domain::merge_patch::merge_patch;
 use canyon_domain::principal::Principal;
 use canyon_domain::secret_reference::{SecretReference, SecretStoreId};
 use canyon_domain::secret_store::{SecretStore, StoreConfiguration};
-use canyon_domain::variables::{VariableKey, VariableSet, VariableValue};
+use canyon_domain::variable_scope::VariableScope;
+use canyon_domain::variables::{VariableKey, VariableValue};
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
@@ -109,14 +110,13 @@ impl App {
         for _ in 0..MAX_TRIES {
             let store = self.secret_store(by, id).await?;
             let uses = self.references_to(by.org, id).await?;
-            if let Some((set, key, _)) = uses.first() {
+            if let Some((scope, key, _)) = uses.first() {
                 let more = match uses.len() - 1 {
                     0 => String::new(),
                     more => format!(" and {more} more"),
                 };
                 return Err(AppError::conflict(format!(
-                    "`{key}` of {}{more} refers to secret store `{id}`; change or remove it first",
-                    set.scope
+                    "`{key}` of {scope}{more} refers to secret store `{id}`; change or remove it first"
                 )));
             }
             let record = self.record(by, "secret_store.delete", format!("secret-stores/{id}"));
@@ -133,11 +133,10 @@ impl App {
         org: OrgUuid,
         store: &SecretStore,
     ) -> Result<(), AppError> {
-        for (set, key, reference) in self.references_to(org, &store.id).await? {
+        for (scope, key, reference) in self.references_to(org, &store.id).await? {
             if let Some((field, reason)) = store.configuration.faults_of(&reference).first() {
                 return Err(AppError::conflict(format!(
-                    "`{key}` of {} refers to {reference}, whose `{field}` {reason}",
-                    set.scope
+                    "`{key}` of {scope} refers to {reference}, whose `{field}` {reason}"
                 )));
             }
         }
@@ -149,17 +148,17 @@ impl App {
         &self,
         org: OrgUuid,
         id: &SecretStoreId,
-    ) -> Result<Vec<(VariableSet, VariableKey, SecretReference)>, AppError> {
+    ) -> Result<Vec<(VariableScope, VariableKey, SecretReference)>, AppError> {
         let mut found = Vec::new();
         let mut request = PageRequest { limit: 100, after: None };
         loop {
             let page = self.table.variable_sets(org, &request, |_, _| true).await?;
             for set in page.items {
-                for (key, variable) in &set.variables {
-                    if let VariableValue::Reference(reference) = &variable.value
+                for (key, variable) in set.variables {
+                    if let VariableValue::Reference(reference) = variable.value
                         && reference.store == *id
                     {
-                        found.push((set.clone(), key.clone(), reference.clone()));
+                        found.push((set.scope.clone(), key, reference));
                     }
                 }
             }
