@@ -13,8 +13,11 @@ pub struct AuditRecord {
     /// Time of the change.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// Author of the change: the id of a token, or of Canyon itself (all zeros).
+    /// Author of the change: the id of a principal, or of Canyon itself (all zeros).
     pub by: Uuid,
+    /// The author's name, if it has one: of a person, a service account, or the description of a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_name: Option<String>,
     /// The change: `<kind>.<verb>`.
     #[schema(example = "runner.create")]
     pub action: String,

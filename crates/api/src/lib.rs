@@ -9,6 +9,7 @@ pub mod agent;
 pub mod archive;
 pub mod attempt;
 pub mod audit;
+pub mod caller;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod concurrency_limit;
@@ -18,6 +19,7 @@ pub mod environment;
 pub mod error;
 pub mod event_source;
 pub mod git_credential;
+pub mod identity_provider;
 pub mod job_token;
 pub mod nonce;
 pub mod organization;

@@ -6,6 +6,7 @@ use super::error::ApiError;
 use super::paging;
 use super::refusals::OfClosedList;
 use crate::App;
+use crate::app::names::Names;
 use axum::Json;
 use axum::extract::State;
 use canyon_api::audit::AuditRecord;
@@ -34,14 +35,16 @@ async fn list(
     let name = "audit-records".to_owned();
     let request = paging::request(&page, &name)?;
     let found = app.audit_records(&caller, &request).await?;
-    Ok(Json(paging::answer(found, &name, render)))
+    let names = app.names(&caller, found.items.iter().map(|record| record.by)).await?;
+    Ok(Json(paging::answer(found, &name, |record| render(record, &names))))
 }
 
-fn render(of: audit::AuditRecord) -> AuditRecord {
+fn render(of: audit::AuditRecord, names: &Names) -> AuditRecord {
     AuditRecord {
         id: of.id,
         at: of.at,
         by: of.by.0,
+        by_name: names.of(of.by),
         action: of.action,
         subject: of.subject,
         by_right: of.by_right,

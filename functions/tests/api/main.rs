@@ -44,6 +44,7 @@ mod needs;
 mod new_agents;
 mod operator;
 mod paging;
+mod people;
 mod permissions;
 mod remote_runners;
 mod reports;
