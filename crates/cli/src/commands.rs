@@ -1,6 +1,7 @@
 //! The commands: one file for each.
 
 pub(crate) mod agents;
+pub(crate) mod audit;
 pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod create;

@@ -18,6 +18,7 @@ mod agents;
 mod answers;
 mod archives;
 mod attempt_readers;
+mod audit;
 mod bad_input;
 mod browsers;
 mod chosen_agent;
