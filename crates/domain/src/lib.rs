@@ -7,6 +7,7 @@ pub mod agent;
 pub mod agent_job;
 pub mod attempt;
 pub mod audit;
+pub mod audit_filter;
 pub mod backend;
 pub mod blocking_lock;
 pub mod causes;
