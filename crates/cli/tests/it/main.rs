@@ -6,6 +6,7 @@
 mod canned_server;
 mod commands;
 mod confirming;
+mod contexts;
 mod deploying;
 mod deployments;
 mod exit_codes;
