@@ -1,9 +1,9 @@
 //! The commands and flags of `canyon`.
 
 use crate::commands::{
-    agents, cancel, completion, create, delete, deploy, destroy, doctor, get, limit, list, login,
-    logs, outputs, refresh_runner, rollback, status, switch, token, update, variables, version,
-    wait,
+    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, get, limit, list,
+    login, logs, outputs, refresh_runner, rollback, status, switch, token, update, variables,
+    version, wait,
 };
 use crate::exit;
 use crate::output::Format;
@@ -85,8 +85,10 @@ pub(crate) enum Command {
     Enable(switch::Arguments),
     /// Limit how many jobs run at once
     Limit(limit::Arguments),
-    /// Store address, organization and token for later commands
+    /// Store address, organization and token in a context for later commands
     Login(login::Arguments),
+    /// Show the stored contexts, and choose the one that later commands use
+    Config(config::Arguments),
     /// Create a token, on the server or on this machine
     Token(token::Arguments),
     /// Run Canyon on this machine

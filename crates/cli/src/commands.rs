@@ -4,6 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod audit;
 pub(crate) mod cancel;
 pub(crate) mod completion;
+pub(crate) mod config;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod deploy;

@@ -4,9 +4,9 @@ use crate::arguments::{Cli, Command};
 #[cfg(feature = "local")]
 use crate::commands::local;
 use crate::commands::{
-    agents, cancel, completion, create, delete, deploy, destroy, doctor, get, limit, list, login,
-    logs, outputs, refresh_runner, rollback, status, switch, token, update, variables, version,
-    wait,
+    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, get, limit, list,
+    login, logs, outputs, refresh_runner, rollback, status, switch, token, update, variables,
+    version, wait,
 };
 use crate::error::CliError;
 use crate::examples;
@@ -46,6 +46,9 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
     if let Command::Login(arguments) = command {
         return login::run(&arguments, flags, output).await;
     }
+    if let Command::Config(arguments) = command {
+        return config::run(arguments, flags, output).await;
+    }
     if let Command::Version(arguments) = command {
         return version::run(&arguments, flags, output).await;
     }
@@ -83,7 +86,9 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::Enable(arguments) => switch::run(arguments, false, &client, output).await,
         Command::Token(arguments) => token::run(arguments, &client, output).await,
         // `dispatch` and the lines above run these.
-        Command::Login(_) | Command::Completion(_) | Command::Version(_) => Ok(Exit::Ok),
+        Command::Login(_) | Command::Config(_) | Command::Completion(_) | Command::Version(_) => {
+            Ok(Exit::Ok)
+        }
         #[cfg(feature = "local")]
         Command::Local(_) => Ok(Exit::Ok),
     }

@@ -4,7 +4,7 @@ use crate::arguments::Cli;
 use clap::{Command, CommandFactory as _};
 
 /// Of each command that does not have its own, the lines of its example.
-const EXAMPLES: [(&str, &[&str]); 29] = [
+const EXAMPLES: [(&str, &[&str]); 30] = [
     (
         "create",
         &[
@@ -58,7 +58,21 @@ const EXAMPLES: [(&str, &[&str]); 29] = [
     ("disable", &["canyon disable runner cluster", "canyon disable agent rack-7"]),
     ("enable", &["canyon enable runner cluster", "canyon enable agent rack-7"]),
     ("limit", &["canyon limit runner cluster --jobs 4", "canyon limit runner cluster --none"]),
-    ("login", &["canyon login --api-url https://canyon.example.com --org acme"]),
+    (
+        "login",
+        &[
+            "canyon login --api-url https://canyon.example.com --org acme",
+            "canyon login --context prod --api-url https://canyon.example.com --org acme",
+        ],
+    ),
+    (
+        "config",
+        &[
+            "canyon config get-contexts",
+            "canyon config use-context prod",
+            "canyon config rename-context acme prod",
+        ],
+    ),
     ("token", &["canyon token new"]),
     ("local", &["canyon local --listen 127.0.0.1:8080"]),
     ("completion", &["canyon completion bash > /etc/bash_completion.d/canyon"]),

@@ -11,7 +11,7 @@ pub(crate) use interrupts::Interrupts;
 pub(crate) use own_agent::OwnAgent;
 
 use crate::error::CliError;
-use crate::settings::variable;
+use crate::process_variable::variable;
 use canyon_agent::kinds::local::{has_executable, protect_this_process, runner_program};
 use canyon_api::client::Client;
 use canyon_domain::ids::{AgentId, OrgId, RunnerId};

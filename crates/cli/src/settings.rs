@@ -1,8 +1,11 @@
-//! The server's address, the organization and the token: from flags, then the environment, then the file
-//! that `canyon login` writes. The token has no flag: every user of a machine can read arguments.
+//! The server's address, the organization and the token: from flags, then the environment, then the context that
+//! `canyon login` wrote. The token has no flag: every user of a machine can read arguments.
 
 use crate::config_file::{self, ConfigFile};
+use crate::context::Context;
+use crate::context_name::ContextName;
 use crate::error::CliError;
+use crate::process_variable::variable;
 use canyon_api::client::Client;
 use secrecy::SecretString;
 use url::{Host, Url};
@@ -18,6 +21,14 @@ pub(crate) struct Settings {
 /// The settings that flags give.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SettingFlags {
+    /// Context.
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        help = "Context, with its address, organization and token [env: CANYON_CONTEXT]"
+    )]
+    pub(crate) context: Option<ContextName>,
     /// Address.
     #[arg(long, global = true, value_name = "URL", help = "Address [env: CANYON_API_URL]")]
     pub(crate) api_url: Option<String>,
@@ -26,19 +37,33 @@ pub(crate) struct SettingFlags {
     pub(crate) org: Option<String>,
 }
 
-/// An environment variable of this process; an empty one counts as absent.
-pub(crate) fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+impl SettingFlags {
+    /// The context that the flag or the variable `CANYON_CONTEXT` names; it may not exist.
+    pub(crate) fn named_context(
+        &self,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Option<ContextName>, CliError> {
+        if self.context.is_some() {
+            return Ok(self.context.clone());
+        }
+        let name = variable("CANYON_CONTEXT").map(|name| name.parse());
+        name.transpose().map_err(|reason| CliError::usage(format!("CANYON_CONTEXT: {reason}")))
+    }
+
+    /// The same, else the current context of `file`; it may not exist either.
+    pub(crate) fn context_name(
+        &self,
+        variable: &dyn Fn(&str) -> Option<String>,
+        file: &ConfigFile,
+    ) -> Result<Option<ContextName>, CliError> {
+        Ok(self.named_context(variable)?.or_else(|| file.current.clone()))
+    }
 }
 
 impl Settings {
     /// The settings of this invocation.
     pub(crate) fn load(flags: &SettingFlags) -> Result<Self, CliError> {
-        let file = match config_file::path(&variable) {
-            Some(path) => ConfigFile::read(&path)?,
-            None => ConfigFile::default(),
-        };
-        Self::choose(flags, &variable, file)
+        Self::choose(flags, &variable, &config_file::load()?)
     }
 
     /// The settings for commands that need no organization.
@@ -46,16 +71,14 @@ impl Settings {
         Self::load(&SettingFlags { org: Some(String::new()), ..flags.clone() })
     }
 
-    /// Takes each setting from the flag, the variable or the file, in this order.
+    /// Takes each setting from the flag, the variable or the context, in this order.
     fn choose(
         flags: &SettingFlags,
         variable: &dyn Fn(&str) -> Option<String>,
-        file: ConfigFile,
+        file: &ConfigFile,
     ) -> Result<Self, CliError> {
         let missing = |what| CliError::MissingSetting { what };
-        let url = flags.api_url.clone().or_else(|| variable("CANYON_API_URL")).or(file.url);
-        let org = flags.org.clone().or_else(|| variable("CANYON_ORG")).or(file.org);
-        let token = variable("CANYON_TOKEN").map(SecretString::from).or(file.token);
+        let Given { url, org, token } = given(flags, variable, file)?;
         Ok(Self {
             url: address(&url.ok_or_else(|| missing("address"))?)?,
             org: org.ok_or_else(|| missing("organization"))?,
@@ -80,14 +103,41 @@ impl Settings {
     }
 }
 
-/// The server's address, if a flag, a variable or the file gives one.
+/// Each setting, if a flag, a variable or the context gives it.
+struct Given {
+    url: Option<String>,
+    org: Option<String>,
+    token: Option<SecretString>,
+}
+
+/// A context that the flag `--context` names is a flag too: it takes precedence over variables, so that `--context prod`
+/// means the same in every shell.
+fn given(
+    flags: &SettingFlags,
+    variable: &dyn Fn(&str) -> Option<String>,
+    file: &ConfigFile,
+) -> Result<Given, CliError> {
+    let name = flags.context_name(variable, file)?;
+    let context = name.map(|name| file.context(&name).cloned()).transpose()?;
+    let Context { url, org, token, .. } = context.unwrap_or_default();
+    let is_flag = flags.context.is_some();
+    Ok(Given {
+        url: flags.api_url.clone().or_else(|| choose(is_flag, url, variable("CANYON_API_URL"))),
+        org: flags.org.clone().or_else(|| choose(is_flag, org, variable("CANYON_ORG"))),
+        token: choose(is_flag, token, variable("CANYON_TOKEN").map(SecretString::from)),
+    })
+}
+
+fn choose<T>(is_flag: bool, of_context: Option<T>, of_variable: Option<T>) -> Option<T> {
+    if is_flag { of_context.or(of_variable) } else { of_variable.or(of_context) }
+}
+
+/// The server's address, if a flag, a variable or the context gives one.
 pub(crate) fn address_of(flags: &SettingFlags) -> Result<Option<Url>, CliError> {
-    let given = flags.api_url.clone().or_else(|| variable("CANYON_API_URL"));
-    let url = match (given, config_file::path(&variable)) {
-        (None, Some(path)) => ConfigFile::read(&path)?.url,
-        (given, _) => given,
-    };
-    url.as_deref().map(address).transpose()
+    if let (Some(url), None) = (&flags.api_url, &flags.context) {
+        return address(url).map(Some);
+    }
+    given(flags, &variable, &config_file::load()?)?.url.as_deref().map(address).transpose()
 }
 
 /// Checks an address.
@@ -106,30 +156,78 @@ mod tests {
     use super::*;
     use secrecy::ExposeSecret;
 
-    fn choose(flag: Option<&str>, variable: Option<&str>, file: Option<&str>) -> Option<String> {
-        let flags = SettingFlags { api_url: None, org: flag.map(str::to_owned) };
-        let variables = |name: &str| match name {
-            "CANYON_API_URL" => Some("http://127.0.0.1:1".to_owned()),
-            "CANYON_TOKEN" => Some("variable".to_owned()),
-            _ => variable.map(str::to_owned),
+    fn file(contexts: &[(&str, Option<&str>)], current: Option<&str>) -> ConfigFile {
+        let context = |org: &Option<&str>| Context {
+            url: Some("http://127.0.0.1:1".to_owned()),
+            org: org.map(str::to_owned),
+            token: Some("context".into()),
+            ..Context::default()
         };
-        let file = ConfigFile {
-            org: file.map(str::to_owned),
-            token: Some("file".into()),
-            ..ConfigFile::default()
+        let contexts = contexts.iter().map(|(name, org)| (name.parse().unwrap(), context(org)));
+        ConfigFile {
+            current: current.map(|name| name.parse().unwrap()),
+            contexts: contexts.collect(),
+        }
+    }
+
+    fn settings(
+        flags: &SettingFlags,
+        variables: &[(&str, &str)],
+        file: &ConfigFile,
+    ) -> Result<(String, String), CliError> {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
         };
-        let settings = Settings::choose(&flags, &variables, file).ok()?;
-        assert_eq!(settings.token.expose_secret(), "variable");
-        Some(settings.org)
+        let settings = Settings::choose(flags, &variable, file)?;
+        Ok((settings.org, settings.token.expose_secret().to_owned()))
+    }
+
+    fn flags(context: Option<&str>, org: Option<&str>) -> SettingFlags {
+        let context = context.map(|name| name.parse().unwrap());
+        SettingFlags { context, api_url: None, org: org.map(str::to_owned) }
     }
 
     #[test]
-    fn a_flag_overrides_a_variable_which_overrides_the_file() {
-        let all = [Some("flag"), Some("variable"), Some("file")];
-        assert_eq!(choose(all[0], all[1], all[2]).as_deref(), Some("flag"));
-        assert_eq!(choose(None, all[1], all[2]).as_deref(), Some("variable"));
-        assert_eq!(choose(None, None, all[2]).as_deref(), Some("file"));
-        assert_eq!(choose(None, None, None), None);
+    fn a_flag_overrides_a_variable_which_overrides_the_context() {
+        let org = |flag, variable: Option<&str>, stored| {
+            let variables: Vec<_> = variable.map(|org| ("CANYON_ORG", org)).into_iter().collect();
+            let file = file(&[("one", stored)], Some("one"));
+            settings(&flags(None, flag), &variables, &file).ok().map(|(org, _)| org)
+        };
+        let all = [Some("flag"), Some("variable"), Some("context")];
+        assert_eq!(org(all[0], all[1], all[2]).as_deref(), Some("flag"));
+        assert_eq!(org(None, all[1], all[2]).as_deref(), Some("variable"));
+        assert_eq!(org(None, None, all[2]).as_deref(), Some("context"));
+        assert_eq!(org(None, None, None), None);
+    }
+
+    #[test]
+    fn a_flag_a_variable_or_the_file_names_the_context() {
+        let file = file(&[("one", Some("acme")), ("two", Some("beta"))], Some("one"));
+        let of = |flag, variables: &[(&str, &str)]| {
+            settings(&flags(flag, None), variables, &file).unwrap()
+        };
+        let both = |org: &str, token: &str| (org.to_owned(), token.to_owned());
+        let (named, token) = (("CANYON_CONTEXT", "two"), ("CANYON_TOKEN", "variable"));
+        assert_eq!(of(None, &[]), both("acme", "context"));
+        assert_eq!(of(None, &[named]), both("beta", "context"));
+        assert_eq!(of(Some("one"), &[named]), both("acme", "context"));
+        assert_eq!(of(None, &[named, token]), both("beta", "variable"));
+        assert_eq!(of(Some("two"), &[token, ("CANYON_ORG", "x")]), both("beta", "context"));
+    }
+
+    #[test]
+    fn a_context_that_does_not_exist_is_refused_with_the_nearest_names() {
+        let file = file(&[("prod", None), ("prod2", None), ("dev", None)], Some("gone"));
+        let hint = |name: Option<&str>| {
+            let error = settings(&flags(name, Some("acme")), &[], &file).unwrap_err();
+            format!("{error}; {}", crate::hint::hint(&error).unwrap())
+        };
+        insta::assert_snapshot!([hint(Some("prdo")), hint(None)].join("\n"), @"
+        the context `prdo` does not exist; did you mean `prod`?
+        the context `gone` does not exist; the contexts are `dev`, `prod`, `prod2`
+        ");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::settings::variable;
+use crate::process_variable::variable;
 use canyon_local::{Ready, Settings};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

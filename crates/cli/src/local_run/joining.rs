@@ -4,7 +4,7 @@ use super::LocalRun;
 use super::own_agent::{DRAIN, JOIN_TIMEOUT, OwnAgent, RETRY_PAUSE};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::settings::variable;
+use crate::process_variable::variable;
 use canyon_agent::connection::{self, ApiConnection};
 use canyon_agent::kinds::Kind;
 use canyon_agent::kinds::local::LocalKind;

@@ -7,6 +7,7 @@ mod audit;
 mod canned_server;
 mod commands;
 mod confirming;
+mod contexts;
 mod deploying;
 mod deployments;
 mod exit_codes;
