@@ -37,6 +37,7 @@ mod module_token;
 mod moves;
 mod openapi;
 mod order;
+mod people;
 mod plan_options;
 mod private_sources;
 mod protection;

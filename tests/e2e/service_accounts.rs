@@ -65,7 +65,7 @@ impl Provider {
         Self { child, url: url.trim().to_owned(), http, folder }
     }
 
-    fn authority(&self) -> PathBuf {
+    pub(crate) fn authority(&self) -> PathBuf {
         self.folder.path().join("issuer-ca.pem")
     }
 

@@ -12,6 +12,7 @@ mod retry_after;
 mod runner_checks;
 mod runs;
 mod server_clock;
+mod sign_in;
 mod token_exchange;
 mod variables;
 
@@ -29,7 +30,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Longer than the longest long poll (25 s) with some network delay.
@@ -51,7 +52,8 @@ pub struct Client {
     http: reqwest::Client,
     url: String,
     org: String,
-    token: SecretString,
+    /// Clones of a client share it, so that all of them go on after a renewal.
+    token: Arc<RwLock<SecretString>>,
     clock: Arc<ServerClock>,
     /// Whether every answer must name its request; otherwise an answer without a name is accepted.
     requires_nonce: bool,
@@ -72,6 +74,7 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(ClientError::Setup)?;
+        let token = Arc::new(RwLock::new(token));
         Ok(Self { token, requires_nonce: false, ..Self::over(http, url, org) })
     }
 
@@ -79,14 +82,19 @@ impl Client {
     /// headers pass.
     pub fn over(http: reqwest::Client, url: &str, org: &str) -> Self {
         let (url, org) = (url.trim_end_matches('/').to_owned(), org.to_owned());
-        let (token, clock) = (SecretString::default(), Arc::default());
+        let (token, clock) = (Arc::default(), Arc::default());
         Self { http, url, org, token, clock, requires_nonce: true }
     }
 
     /// The same client with another token.
     #[must_use]
     pub fn with_token(&self, token: SecretString) -> Self {
-        Self { token, ..self.clone() }
+        Self { token: Arc::new(RwLock::new(token)), ..self.clone() }
+    }
+
+    /// Lets this client and its clones use another token of the same principal from the next request on.
+    pub fn renew_token(&self, token: SecretString) {
+        *self.token.write().unwrap_or_else(PoisonError::into_inner) = token;
     }
 
     /// The address of the Canyon.
@@ -106,7 +114,12 @@ impl Client {
 
     /// A request to `/orgs/{org}/...`; each segment is encoded.
     fn request(&self, method: Method, segments: &[&str]) -> RequestBuilder {
-        self.request_without_token(method, segments).bearer_auth(self.token.expose_secret())
+        self.with_bearer(self.request_without_token(method, segments))
+    }
+
+    fn with_bearer(&self, request: RequestBuilder) -> RequestBuilder {
+        let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
+        request.bearer_auth(token.expose_secret())
     }
 
     fn request_without_token(&self, method: Method, segments: &[&str]) -> RequestBuilder {

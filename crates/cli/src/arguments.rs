@@ -2,8 +2,8 @@
 
 use crate::commands::{
     agents, cancel, completion, config, create, delete, deploy, destroy, doctor, get, limit, list,
-    login, logs, outputs, refresh_runner, rollback, status, switch, token, update, variables,
-    version, wait,
+    login, logout, logs, outputs, refresh_runner, rollback, status, switch, token, update,
+    variables, version, wait, whoami,
 };
 use crate::exit;
 use crate::output::Format;
@@ -85,8 +85,12 @@ pub(crate) enum Command {
     Enable(switch::Arguments),
     /// Limit how many jobs run at once
     Limit(limit::Arguments),
-    /// Store address, organization and token in a context for later commands
+    /// Sign in, and store address, organization and token in a context for later commands
     Login(login::Arguments),
+    /// End the sign-in of a context
+    Logout(logout::Arguments),
+    /// Show who the commands act as, and with which roles
+    Whoami(whoami::Arguments),
     /// Show the stored contexts, and choose the one that later commands use
     Config(config::Arguments),
     /// Create a token, on the server or on this machine

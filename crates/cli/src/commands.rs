@@ -17,6 +17,7 @@ pub(crate) mod list;
 #[cfg(feature = "local")]
 pub(crate) mod local;
 pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod logs;
 pub(crate) mod named_variables;
 pub(crate) mod outputs;
@@ -32,3 +33,4 @@ pub(crate) mod variable_uses;
 pub(crate) mod variables;
 pub(crate) mod version;
 pub(crate) mod wait;
+pub(crate) mod whoami;

@@ -75,12 +75,18 @@ impl ConfigFile {
         change: impl FnOnce(&mut Self) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         // The end of this function, or of the process, unlocks it.
-        let _lock = lock(path).map_err(|source| CliError::file("lock", path, source))?;
+        let _lock =
+            lock(path, "yaml.lock").map_err(|source| CliError::file("lock", path, source))?;
         let mut file = Self::read(path)?;
         let result = change(&mut file)?;
         let text = yaml::write(&file.to_value()).map_err(io::Error::other)?;
         replace(path, text.as_bytes()).map_err(|source| CliError::file("write", path, source))?;
         Ok(result)
+    }
+
+    /// Waits until no other process renews a sign-in, and lets none begin until the result is dropped.
+    pub(crate) fn lock_renewals(path: &Path) -> Result<File, CliError> {
+        lock(path, "yaml.renewal.lock").map_err(|source| CliError::file("lock", path, source))
     }
 
     /// The context `name`.
@@ -171,13 +177,13 @@ fn quoted(names: Vec<&str>, separator: &str) -> String {
     quoted.join(separator)
 }
 
-/// Waits until no other process changes the file at `path`.
-fn lock(path: &Path) -> io::Result<File> {
+/// Waits until no other process holds the lock of the file at `path` with this extension.
+fn lock(path: &Path, extension: &str) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     // Beside the file: a write replaces the file, and would leave the lock on the old one.
-    let beside = path.with_extension("yaml.lock");
+    let beside = path.with_extension(extension);
     let file =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(beside)?;
     match file.lock() {

@@ -5,14 +5,15 @@ use crate::arguments::{Cli, Command};
 use crate::commands::local;
 use crate::commands::{
     agents, cancel, completion, config, create, delete, deploy, destroy, doctor, get, limit, list,
-    login, logs, outputs, refresh_runner, rollback, status, switch, token, update, variables,
-    version, wait,
+    login, logout, logs, outputs, refresh_runner, rollback, status, switch, token, update,
+    variables, version, wait, whoami,
 };
 use crate::error::CliError;
 use crate::examples;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::settings::{SettingFlags, Settings};
+use crate::sign_in::{Renewal, renewed};
 use canyon_api::client::Client;
 
 /// Runs the command of `cli`. A client needs only one thread, and a runtime of one thread starts faster.
@@ -39,12 +40,18 @@ fn prints_text(command: &Command) -> bool {
     if matches!(command, Command::Local(_)) {
         return true;
     }
-    matches!(command, Command::Logs(_) | Command::Completion(_) | Command::Login(_))
+    matches!(
+        command,
+        Command::Logs(_) | Command::Completion(_) | Command::Login(_) | Command::Logout(_)
+    )
 }
 
 async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<Exit, CliError> {
     if let Command::Login(arguments) = command {
         return login::run(&arguments, flags, output).await;
+    }
+    if let Command::Logout(arguments) = command {
+        return logout::run(&arguments, flags, output).await;
     }
     if let Command::Config(arguments) = command {
         return config::run(arguments, flags, output).await;
@@ -58,7 +65,9 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         }
         _ => Settings::load(flags)?,
     };
-    let client = client(settings, output)?;
+    let settings = renewed(settings).await?;
+    let client = client(&settings, output)?;
+    let _renewal = Renewal::start(&settings, &client, output);
     match command {
         Command::Create(arguments) => create::run(arguments, &client, output).await,
         Command::Get(arguments) => get::run(arguments, &client, output).await,
@@ -85,18 +94,21 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         Command::Disable(arguments) => switch::run(arguments, true, &client, output).await,
         Command::Enable(arguments) => switch::run(arguments, false, &client, output).await,
         Command::Token(arguments) => token::run(arguments, &client, output).await,
+        Command::Whoami(arguments) => whoami::run(&arguments, &client, output).await,
         // `dispatch` and the lines above run these.
-        Command::Login(_) | Command::Config(_) | Command::Completion(_) | Command::Version(_) => {
-            Ok(Exit::Ok)
-        }
+        Command::Login(_)
+        | Command::Logout(_)
+        | Command::Config(_)
+        | Command::Completion(_)
+        | Command::Version(_) => Ok(Exit::Ok),
         #[cfg(feature = "local")]
         Command::Local(_) => Ok(Exit::Ok),
     }
 }
 
-fn client(settings: Settings, output: Output) -> Result<Client, CliError> {
+fn client(settings: &Settings, output: Output) -> Result<Client, CliError> {
     if settings.is_exposed() {
         output.notice("warning: the token goes over the network unencrypted; use https");
     }
-    settings.client()
+    settings.clone().client()
 }

@@ -151,6 +151,14 @@ pub(crate) enum CliError {
     #[cfg(feature = "local")]
     #[error(transparent)]
     Local(#[from] canyon_local::LocalError),
+    /// A person could not sign in.
+    #[error("{message}")]
+    SignIn {
+        /// What prevented it.
+        message: String,
+        /// What the user can do.
+        hint: Option<String>,
+    },
     /// Results cannot be written.
     #[error("cannot write the result")]
     Output(#[from] std::io::Error),
@@ -191,6 +199,7 @@ impl CliError {
             | Self::NotConfirmed => Exit::DeploymentFailed,
             Self::DeletionContinues { is_interrupted: true, .. } => Exit::Interrupted,
             Self::TimedOut { .. } | Self::DeletionContinues { .. } => Exit::TimedOut,
+            Self::SignIn { .. } => Exit::Refused,
             Self::Absent { .. } => Exit::NotFound,
             Self::Obstacle { .. } => Exit::Conflict,
             Self::Detached { .. } | Self::Interrupted => Exit::Interrupted,

@@ -4,7 +4,7 @@ use crate::arguments::Cli;
 use clap::{Command, CommandFactory as _};
 
 /// Of each command that does not have its own, the lines of its example.
-const EXAMPLES: [(&str, &[&str]); 30] = [
+const EXAMPLES: [(&str, &[&str]); 32] = [
     (
         "create",
         &[
@@ -63,8 +63,11 @@ const EXAMPLES: [(&str, &[&str]); 30] = [
         &[
             "canyon login --api-url https://canyon.example.com --org acme",
             "canyon login --context prod --api-url https://canyon.example.com --org acme",
+            "canyon login --device",
         ],
     ),
+    ("logout", &["canyon logout", "canyon logout --context prod"]),
+    ("whoami", &["canyon whoami", "canyon whoami --out json --jq .role"]),
     (
         "config",
         &[

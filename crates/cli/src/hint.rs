@@ -16,7 +16,7 @@ pub(crate) fn hint(error: &CliError) -> Option<String> {
             "its status is in `canyon get environment {project} {env}`, and the log of its run in \
              `canyon logs {project} {env}`"
         )),
-        CliError::Obstacle { hint, .. } => hint.clone(),
+        CliError::Obstacle { hint, .. } | CliError::SignIn { hint, .. } => hint.clone(),
         CliError::Ambiguous { .. } => Some("give more characters of the id".to_owned()),
         CliError::MissingSetting { what } => Some(format!(
             "after `canyon local`, run `. ~/.local/share/canyon/env`; otherwise run `canyon login`, or \

@@ -45,6 +45,7 @@ mod progress_bar;
 mod resource;
 mod retry;
 mod settings;
+mod sign_in;
 mod since;
 mod suggestion;
 mod summary;

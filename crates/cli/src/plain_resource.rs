@@ -109,6 +109,16 @@ plain_resources! {
         delete: "An event source: Canyon refuses its requests from then on",
         list: "AWS accounts whose events on the bus may request deployments",
     }
+    IdentityProvider, IdentityProviders {
+        noun: "identity provider", singular: "identity-provider", plural: "identity-providers",
+        path: "identity-providers",
+        columns: ["id", "issuer", "client_id", "description", "updated_at"],
+        create: "An issuer whose people sign in, with the roles of their groups",
+        get: "An identity provider",
+        update: "An identity provider; its `rules` replace the stored ones, and its people must sign in again",
+        delete: "An identity provider: its people cannot sign in any more, and their tokens expire",
+        list: "Issuers whose people sign in",
+    }
     RunnerProfile, RunnerProfiles {
         noun: "runner profile", singular: "runner-profile", plural: "runner-profiles", path: "runner-profiles",
         columns: ["id", "runner_types", "description", "updated_at"],

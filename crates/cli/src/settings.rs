@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) url: Url,
     pub(crate) org: String,
     pub(crate) token: SecretString,
+    /// The context in which a person has signed in and that all of them are from: its token can be renewed.
+    pub(crate) signed_in: Option<ContextName>,
 }
 
 /// The settings that flags give.
@@ -78,8 +80,9 @@ impl Settings {
         file: &ConfigFile,
     ) -> Result<Self, CliError> {
         let missing = |what| CliError::MissingSetting { what };
-        let Given { url, org, token } = given(flags, variable, file)?;
+        let Given { url, org, token, signed_in } = given(flags, variable, file)?;
         Ok(Self {
+            signed_in,
             url: address(&url.ok_or_else(|| missing("address"))?)?,
             org: org.ok_or_else(|| missing("organization"))?,
             token: token.ok_or_else(|| missing("token"))?,
@@ -108,6 +111,7 @@ struct Given {
     url: Option<String>,
     org: Option<String>,
     token: Option<SecretString>,
+    signed_in: Option<ContextName>,
 }
 
 /// A context that the flag `--context` names is a flag too: it takes precedence over variables, so that `--context prod`
@@ -118,14 +122,16 @@ fn given(
     file: &ConfigFile,
 ) -> Result<Given, CliError> {
     let name = flags.context_name(variable, file)?;
-    let context = name.map(|name| file.context(&name).cloned()).transpose()?;
-    let Context { url, org, token, .. } = context.unwrap_or_default();
+    let context = name.as_ref().map(|name| file.context(name).cloned()).transpose()?;
+    let Context { url, org, token, sign_in, .. } = context.unwrap_or_default();
     let is_flag = flags.context.is_some();
-    Ok(Given {
-        url: flags.api_url.clone().or_else(|| choose(is_flag, url, variable("CANYON_API_URL"))),
-        org: flags.org.clone().or_else(|| choose(is_flag, org, variable("CANYON_ORG"))),
-        token: choose(is_flag, token, variable("CANYON_TOKEN").map(SecretString::from)),
-    })
+    let own = (url.clone(), org.clone());
+    let url = flags.api_url.clone().or_else(|| choose(is_flag, url, variable("CANYON_API_URL")));
+    let org = flags.org.clone().or_else(|| choose(is_flag, org, variable("CANYON_ORG")));
+    let others = variable("CANYON_TOKEN").map(SecretString::from);
+    let is_own = (is_flag || others.is_none()) && own == (url.clone(), org.clone());
+    let signed_in = name.filter(|_| is_own && sign_in.is_some());
+    Ok(Given { url, org, token: choose(is_flag, token, others), signed_in })
 }
 
 fn choose<T>(is_flag: bool, of_context: Option<T>, of_variable: Option<T>) -> Option<T> {
@@ -240,8 +246,12 @@ mod tests {
             ("http://canyon.example.com", true),
             ("http://localhost.example.com", true),
         ] {
-            let settings =
-                Settings { url: address(url).unwrap(), org: "local".to_owned(), token: "t".into() };
+            let settings = Settings {
+                url: address(url).unwrap(),
+                org: "local".to_owned(),
+                token: "t".into(),
+                signed_in: None,
+            };
             assert_eq!(settings.is_exposed(), exposed, "{url}");
         }
         assert!(address("ftp://x").is_err() && address("http://u:p@x").is_err());

@@ -2,7 +2,6 @@
 
 use super::{Client, ClientError};
 use crate::organization::NewOrganization;
-use secrecy::ExposeSecret as _;
 
 impl Client {
     /// Creates an organization with a token of its first admin. For the operator of a Canyon, who
@@ -13,6 +12,6 @@ impl Client {
     /// 403 if the token is not the operator's.
     pub async fn create_organization(&self) -> Result<NewOrganization, ClientError> {
         let request = self.http.post(format!("{}/orgs", self.url));
-        self.read(request.bearer_auth(self.token.expose_secret())).await
+        self.read(self.with_bearer(request)).await
     }
 }

@@ -7,19 +7,52 @@ use crate::exit::Exit;
 use crate::login_context;
 use crate::output::Output;
 use crate::process_variable::variable;
-use crate::settings::{self, SettingFlags, Settings};
+use crate::settings::{self, SettingFlags};
+use crate::sign_in::{RedirectUri, Way, sign_in};
+use canyon_api::client::Client;
+use canyon_api::identity_provider::SignInChoice;
 use secrecy::SecretString;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-/// Takes address and organization from `--api-url` and `--org`, or asks for them. Reads the token from
-/// stdin, and never from an argument. Stores all three in the context that `--context` names; without it, in the one
-/// of this address and organization, or in a new one.
+/// Signs a person in at the organization's identity provider; or stores a token, which it reads from stdin and never
+/// from an argument. Takes address and organization from `--api-url` and `--org`, or asks for them. Stores the result in
+/// the context that `--context` names; without it, in the one of this address and organization, or in a new one.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    /// Sign in with a browser of this machine
+    #[arg(long, conflicts_with = "device")]
+    browser: bool,
+    /// Sign in with a code, in a browser of any machine
+    #[arg(long)]
+    device: bool,
+    /// Sign in by this identity provider, where the organization has several
+    #[arg(long, value_name = "ID")]
+    identity_provider: Option<String>,
+    /// Where the issuer sends the browser back, if it accepts only one address [default: a free port of 127.0.0.1]
+    #[arg(long, value_name = "URL", conflicts_with = "device")]
+    redirect_uri: Option<RedirectUri>,
+    /// Read a token from stdin, as is done without a terminal
+    #[arg(long)]
+    #[arg(conflicts_with_all = ["browser", "device", "identity_provider", "redirect_uri"])]
+    with_token: bool,
+}
+
+impl Arguments {
+    /// How a person is to sign in, if the flags ask for that.
+    fn way(&self) -> Option<Way> {
+        if self.device {
+            return Some(Way::Device);
+        }
+        if self.browser || self.redirect_uri.is_some() {
+            return Some(Way::Browser(self.redirect_uri.clone()));
+        }
+        self.identity_provider.is_some().then_some(Way::Either)
+    }
+}
 
 pub(crate) async fn run(
-    _: &Arguments,
+    arguments: &Arguments,
     flags: &SettingFlags,
     output: Output,
 ) -> Result<Exit, CliError> {
@@ -32,16 +65,64 @@ pub(crate) async fn run(
     let org = flags.org.clone().or_else(|| variable("CANYON_ORG"));
     let org = org.or(known.org.filter(|_| is_known_server));
     let org = given("organization", "Organization: ", org, output)?;
-    let token = token()?;
-    let settings = Settings { url: url.clone(), org: org.clone(), token: token.clone() };
-    // `/orgs/{org}` itself: the shortest request that needs a valid token.
-    settings.client()?.get(&[]).await?;
-    let credential = Context { token: Some(token), ..Context::default() };
+    let client = Client::new(url.as_str(), &org, SecretString::default())?;
+    let credential = match choice(arguments, &client).await? {
+        Some((choice, way)) => sign_in(&client, choice, way, output).await?,
+        None => {
+            let token = token()?;
+            // `/orgs/{org}` itself: the shortest request that needs a valid token.
+            client.with_token(token.clone()).get(&[]).await?;
+            Context { token: Some(token), ..Context::default() }
+        }
+    };
     let name = login_context::store(&path, named, &url, &org, credential)?;
     let stored = path.display();
     output.notice(&format!("logged in to `{org}` at {url}"));
     output.notice(&format!("the current context is `{name}` now, in {stored}"));
     Ok(Exit::Ok)
+}
+
+/// The identity provider by which a person signs in, and how; `None` to read a token.
+async fn choice(
+    arguments: &Arguments,
+    client: &Client,
+) -> Result<Option<(SignInChoice, Way)>, CliError> {
+    let asked = arguments.way();
+    if asked.is_none() && (arguments.with_token || !io::stdin().is_terminal()) {
+        return Ok(None);
+    }
+    let mut choices = match client.sign_in_choices().await {
+        // A server of an earlier version.
+        Err(error) if error.status() == Some(404) => Vec::new(),
+        choices => choices?,
+    };
+    let ids: Vec<String> = choices.iter().map(|choice| choice.id.clone()).collect();
+    if let Some(wanted) = &arguments.identity_provider {
+        choices.retain(|choice| choice.id == *wanted);
+    }
+    match (choices.pop(), choices.is_empty(), asked) {
+        (Some(only), true, way) => Ok(Some((only, way.unwrap_or(Way::Either)))),
+        (None, _, None) => Ok(None),
+        (None, _, Some(_)) if ids.is_empty() => Err(CliError::SignIn {
+            message: format!(
+                "the organization `{}` has no identity provider, or does not exist",
+                client.org()
+            ),
+            hint: Some(
+                "an administrator adds one with `canyon create identity-provider`; with a token, run: canyon \
+                 login --with-token < token-file"
+                    .to_owned(),
+            ),
+        }),
+        (None, _, Some(_)) => Err(CliError::usage_with_hint(
+            "--identity-provider: the organization has none of this id",
+            format!("it has: {}", ids.join(", ")),
+        )),
+        (Some(_), false, _) => Err(CliError::usage_with_hint(
+            "the organization has several identity providers",
+            format!("choose one with --identity-provider: {}", ids.join(", ")),
+        )),
+    }
 }
 
 /// The context whose address and organization are used where no flag and no variable gives them: the one that is named,

@@ -1,0 +1,196 @@
+//! People sign in with `canyon login` at an independent OpenID provider, by a browser and by a code, and have the roles
+//! of their groups.
+
+use crate::harness::programs;
+use crate::harness::server::Server;
+use crate::service_accounts::{Provider, serve};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn browser_script() -> String {
+    format!("{}/e2e/people/browser.py", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A person with a machine of its own: a folder for settings, and a browser.
+struct Person {
+    home: PathBuf,
+    authority: PathBuf,
+    url: String,
+    org: String,
+}
+
+impl Person {
+    fn new(server: &Server, provider: &Provider, login: &str) -> Self {
+        let home = server.path(&format!("home-of-{login}"));
+        fs::create_dir_all(&home).unwrap();
+        let authority = provider.authority();
+        let script = format!(
+            "exec {} -B {} {} {login} \"$1\" > {home}/page 2>&1\n",
+            programs::given("CANYON_TEST_AWS_PYTHON").display(),
+            browser_script(),
+            authority.display(),
+            home = home.display(),
+        );
+        let browser = home.join("browser");
+        programs::script(&browser, &script);
+        Self { home, authority, url: server.url().to_owned(), org: server.org().to_owned() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(programs::built().join("canyon"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", &self.home)
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("BROWSER", self.home.join("browser"))
+            .env("SSL_CERT_FILE", &self.authority)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn canyon(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// The result of a command that succeeds, as JSON.
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.canyon(&[arguments, &["--out", "json"]].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn login(&self, more: &[&str]) -> Output {
+        let place = ["login", "--api-url", &self.url, "--org", &self.org];
+        self.canyon(&[&place, more].concat())
+    }
+
+    fn signed_in(self) -> Self {
+        let output = self.login(&["--browser"]);
+        let page = fs::read_to_string(self.home.join("page"));
+        assert!(output.status.success(), "{} {page:?}", text(&output.stderr));
+        self
+    }
+
+    fn settings(&self) -> PathBuf {
+        self.home.join(".config/canyon/config.yaml")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The organization's identity provider, as its administrator creates it.
+fn company(server: &Server, provider: &Provider) {
+    let body = json!({
+        "issuer": provider.url,
+        "client_id": "canyon",
+        "scopes": ["openid", "email", "groups"],
+        "rules": [
+            { "group": "platform", "role": "admin" },
+            { "group": "auditors", "role": "viewer" },
+            { "group": "shop", "role": "deployer", "project_id": "shop" },
+        ],
+    });
+    fs::write(server.path("company.yaml"), body.to_string()).unwrap();
+    server.canyon(&["create", "identity-provider", "company", "--set-yaml=@company.yaml"]).done();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_people_sign_in_by_a_browser_and_each_has_the_roles_of_its_groups() {
+    let provider = Provider::start();
+    let server = serve(&provider).await;
+    company(&server, &provider);
+    let ada = Person::new(&server, &provider, "ada").signed_in();
+    let grace = Person::new(&server, &provider, "grace").signed_in();
+    let who = ada.json(&["whoami"]);
+    let told = ["kind", "name", "identity_provider", "role"].map(|name| who[name].clone());
+    assert_eq!(told, [json!("person"), json!("ada@example.com"), json!("company"), json!("admin")]);
+    ada.json(&["create", "project", "shop"]);
+    let refused = grace.canyon(&["create", "project", "other"]);
+    assert_eq!(refused.status.code(), Some(8), "{}", text(&refused.stderr));
+    assert_eq!(grace.json(&["list", "projects", "--jq", "map(.id)"]), json!(["shop"]));
+    let linus = Person::new(&server, &provider, "linus").signed_in();
+    assert_eq!(linus.json(&["whoami"])["scoped_roles"][0]["project_id"], "shop");
+    let eve = Person::new(&server, &provider, "eve");
+    let refused = eve.login(&["--browser"]);
+    assert_eq!(refused.status.code(), Some(4));
+    assert!(text(&refused.stderr).contains("no rule of identity provider `company`"));
+    let audit = ada.json(&["list", "audit", "--action", "project.create"]);
+    assert_eq!(audit[0]["by_name"], "ada@example.com");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_signs_in_by_a_code_on_another_machine() {
+    use std::io::{BufRead as _, BufReader};
+    let provider = Provider::start();
+    let server = serve(&provider).await;
+    company(&server, &provider);
+    let ada = Person::new(&server, &provider, "ada");
+    let place = ["login", "--api-url", &ada.url, "--org", &ada.org, "--device"];
+    let mut login = ada.command(&place).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
+    let told = lines.next().unwrap().unwrap();
+    let url = told.split_whitespace().find(|word| word.starts_with("https://")).unwrap();
+    let browser = Command::new(ada.home.join("browser")).arg(url).status().unwrap();
+    let page = || fs::read_to_string(ada.home.join("page"));
+    assert!(browser.success(), "{told} {:?}", page());
+    let rest: Vec<_> = lines.map_while(Result::ok).collect();
+    assert!(login.wait().unwrap().success(), "{told} {rest:?} {:?}", page());
+    assert_eq!(ada.json(&["whoami"])["name"], "ada@example.com");
+}
+
+/// Lets the stored token end now, as an hour does.
+fn let_the_token_end(settings: &Path) -> String {
+    let stored = fs::read_to_string(settings).unwrap();
+    let (before, rest) = stored.split_once("token_expires_at: ").unwrap();
+    let (_, after) = rest.split_once('\n').unwrap();
+    let token = stored.split("token: ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    fs::write(settings, format!("{before}token_expires_at: 2026-01-01T00:00:00Z\n{after}"))
+        .unwrap();
+    token
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_in_is_renewed_once_by_many_commands_and_ends_with_logout() {
+    let provider = Provider::start();
+    let server = serve(&provider).await;
+    company(&server, &provider);
+    let ada = Person::new(&server, &provider, "ada").signed_in();
+    let mode = fs::metadata(ada.settings()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let first = let_the_token_end(&ada.settings());
+    // The issuer accepts a renewing token once, and ends the whole sign-in when it comes again.
+    let commands: Vec<_> = (0..6)
+        .map(|_| {
+            let mut command = ada.command(&["whoami"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for command in commands {
+        let output = command.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let second = let_the_token_end(&ada.settings());
+    assert_ne!(first, second);
+    ada.json(&["whoami"]);
+    let renewals = ada.json(&["list", "audit", "--action", "person.sign_in"]);
+    assert_eq!(renewals.as_array().unwrap().len(), 3, "{renewals}");
+    let stored = fs::read_to_string(ada.settings()).unwrap();
+    let token = stored.split("token: ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    let logout = ada.canyon(&["logout"]);
+    assert!(logout.status.success(), "{}", text(&logout.stderr));
+    assert!(!text(&logout.stderr).contains("warning"), "{}", text(&logout.stderr));
+    let left = fs::read_to_string(ada.settings()).unwrap();
+    assert!(!left.contains("refresh_token") && !left.contains("cya_"), "{left}");
+    let after = ada.command(&["whoami"]).env("CANYON_TOKEN", token.trim_matches('"')).output();
+    assert_eq!(after.unwrap().status.code(), Some(4), "Canyon revoked it too");
+    // The context is still there: a person needs neither address nor organization to sign in again.
+    let again = ada.canyon(&["login", "--browser"]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert_eq!(ada.json(&["whoami"])["name"], "ada@example.com");
+}
