@@ -58,6 +58,7 @@ pub(crate) mod tokens;
 mod upload_quota;
 mod users;
 mod variable_sets;
+mod variable_uses;
 mod waiting;
 mod watchers;
 

@@ -47,6 +47,7 @@ mod token_exchange;
 mod tokens;
 mod variable_changes;
 mod variable_sets;
+mod variable_uses;
 mod well_known;
 
 use crate::App;
@@ -88,6 +89,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(concurrency_limits::routes())
         .merge(git_credentials::routes())
         .merge(variable_sets::routes())
+        .merge(variable_uses::routes())
         .merge(event_sources::routes())
         .merge(secret_stores::routes())
         .merge(service_accounts::routes())

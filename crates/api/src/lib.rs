@@ -35,3 +35,4 @@ pub mod service_account;
 pub mod token;
 pub mod token_exchange;
 pub mod variable_set;
+pub mod variable_use;

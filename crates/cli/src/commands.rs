@@ -27,6 +27,7 @@ pub(crate) mod token;
 pub(crate) mod update;
 pub(crate) mod variable_scope;
 pub(crate) mod variable_table;
+pub(crate) mod variable_uses;
 pub(crate) mod variables;
 pub(crate) mod version;
 pub(crate) mod wait;

@@ -61,3 +61,4 @@ mod state_locks;
 mod tokens;
 mod transfers;
 mod variable_sets;
+mod variable_uses;

@@ -115,6 +115,7 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("listServiceAccounts", Whole('V')),
     ("listTokens", Whole('A')),
     ("listVariableSets", List),
+    ("listVariableUses", List),
     ("openAgentSession", AGENT),
     ("pollAgentWork", AGENT),
     ("putArchive", Anywhere('D')),

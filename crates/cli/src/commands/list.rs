@@ -1,8 +1,7 @@
 //! `canyon list`.
 
 use crate::answer::json;
-use crate::commands::variable_scope::Scope;
-use crate::commands::{audit, git_credentials, variables};
+use crate::commands::{audit, git_credentials, variable_uses, variables};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
@@ -87,7 +86,10 @@ enum What {
     GitCredentials(git_credentials::List),
     /// Variables that are kept for jobs; secrets without their values
     #[command(visible_alias = "variable")]
-    Variables(Scope),
+    Variables(variables::List),
+    /// The environments whose jobs get a variable that is kept, and from which scope
+    #[command(visible_alias = "variable-use")]
+    VariableUses(variable_uses::Arguments),
     /// API tokens, without their secrets
     #[command(visible_alias = "token")]
     Tokens,
@@ -116,7 +118,8 @@ pub(crate) async fn run(
         What::Environments { project } => (Kind::Environment, project, vec![]),
         What::Plain(plain) => (Kind::Plain(plain.kind()), None, vec![]),
         What::GitCredentials(given) => return git_credentials::list(&given, client, output).await,
-        What::Variables(scope) => return variables::list(&scope, client, output).await,
+        What::Variables(given) => return variables::list(given, client, output).await,
+        What::VariableUses(given) => return variable_uses::run(given, client, output).await,
         What::Limits => (Kind::ConcurrencyLimit, None, vec![]),
         What::Agents { pending } => {
             let filter = pending.then(|| ("state", "pending".to_owned()));

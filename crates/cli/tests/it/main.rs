@@ -16,3 +16,4 @@ mod rollback;
 mod state;
 mod status;
 mod terminal;
+mod variable_uses;
