@@ -344,6 +344,9 @@ pub struct DeploymentQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(pattern = "^(queued|launching|running|cancelling|succeeded|failed|cancelled)$")]
     pub status: Option<String>,
+    /// Only deployments that have ended (`true`), or that have not (`false`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<bool>,
     /// Only `plan`, `deploy`, `destroy` or `rollback`. A deployment that stops after its plan is a `plan` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(pattern = "^(plan|deploy|destroy|rollback)$")]

@@ -11,8 +11,20 @@ use uuid::Uuid;
 
 /// How long a failure is shown.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
+/// How long before its failure a deployment that is shown was accepted: the list of failed ones is by acceptance.
+const LONGEST_RUN: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Clocks of several servers may differ by less than this.
 const CLOCK_DIFFERENCE: SignedDuration = SignedDuration::from_mins(5);
+
+/// Failed deployments that were accepted before this time are not shown at `now`.
+pub(crate) fn failures_since(now: Timestamp) -> Option<Timestamp> {
+    now.checked_sub(LATELY + LONGEST_RUN).ok()
+}
+
+/// A reader that has read everything at `read_at` misses no deployment if it continues with those accepted since then.
+pub(crate) fn recent_since(read_at: Timestamp) -> Timestamp {
+    read_at.checked_sub(CLOCK_DIFFERENCE).unwrap_or(Timestamp::MIN)
+}
 
 /// The deployments at one time, newest first.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -23,18 +35,25 @@ pub(crate) struct Overview {
     waiting: Vec<Deployment>,
     /// Those that failed within [`LATELY`].
     failed: Vec<Deployment>,
-    /// Whether all deployments were read.
+    /// Whether all deployments of these lists were read.
     complete: bool,
     /// All that were read, also those that are not shown.
     #[serde(skip)]
     all: BTreeMap<Uuid, Deployment>,
+    /// When they were read.
+    #[serde(skip)]
+    read_at: Timestamp,
 }
 
 impl Overview {
-    /// The overview at `now` of deployments that are sorted newest first.
-    pub(crate) fn of(deployments: Vec<Deployment>, complete: bool, now: Timestamp) -> Self {
-        let mut overview = Self { complete, ..Self::default() };
-        for deployment in deployments {
+    /// The overview at `now`. Ids sort by the time of acceptance.
+    pub(crate) fn of(
+        deployments: BTreeMap<Uuid, Deployment>,
+        complete: bool,
+        now: Timestamp,
+    ) -> Self {
+        let mut overview = Self { complete, read_at: now, ..Self::default() };
+        for (id, deployment) in deployments.into_iter().rev() {
             let list = match (deployment.status.as_str(), deployment.completed_at) {
                 ("failed", Some(at)) if now.duration_since(at) <= LATELY => {
                     Some(&mut overview.failed)
@@ -46,17 +65,24 @@ impl Overview {
             if let Some(list) = list {
                 list.push(deployment.clone());
             }
-            overview.all.insert(deployment.id, deployment);
+            overview.all.insert(id, deployment);
         }
         overview
     }
 
-    /// Deployments that were accepted before this time do not change any more, and are not shown.
-    pub(crate) fn settled_before(&self) -> Option<Timestamp> {
-        let shown = self.running.iter().chain(&self.waiting).chain(&self.failed);
-        let oldest = shown.map(|deployment| deployment.created_at).min();
-        let newest = self.all.values().map(|deployment| deployment.created_at).max();
-        oldest.or(newest)?.checked_sub(CLOCK_DIFFERENCE).ok()
+    /// Deployments that were accepted before this time were read, if they had not ended.
+    pub(crate) fn knows_before(&self) -> Timestamp {
+        recent_since(self.read_at)
+    }
+
+    /// Those that had not ended.
+    pub(crate) fn unended(&self) -> impl Iterator<Item = Uuid> {
+        self.running.iter().chain(&self.waiting).map(|deployment| deployment.id)
+    }
+
+    /// Those that failed lately, which do not change any more.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = &Deployment> {
+        self.failed.iter()
     }
 
     /// The overview for people, within `width` columns.
@@ -125,7 +151,7 @@ impl Overview {
             },
         );
         if !self.complete {
-            text.push_str("\nthere are older deployments, which were not read\n");
+            text.push_str("\nthere are more deployments, which were not read\n");
         }
         text
     }

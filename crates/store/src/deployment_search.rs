@@ -33,6 +33,8 @@ pub struct DeploymentSearch {
     pub scope: DeploymentFilter,
     /// Only those with this status.
     pub status: Option<Status>,
+    /// Only those that have ended, or that have not.
+    pub ended: Option<bool>,
     /// Only those of this kind.
     pub kind: Option<RunKind>,
     /// Only those that were accepted at this time or later.
@@ -45,12 +47,17 @@ pub struct DeploymentSearch {
 impl DeploymentSearch {
     /// All deployments of a scope.
     pub fn of(scope: DeploymentFilter) -> Self {
-        Self { scope, status: None, kind: None, since: None, lists_ends: false }
+        Self { scope, status: None, ended: None, kind: None, since: None, lists_ends: false }
     }
 
     /// Whether a list of ended deployments may answer it.
     pub fn may_use_ends(&self) -> bool {
         self.status.is_some_and(is_listed)
+    }
+
+    /// Whether it finds only deployments that have not ended.
+    fn is_of_unended(&self) -> bool {
+        self.ended == Some(false) || self.status.is_some_and(|status| !status.is_terminal())
     }
 
     fn matches(&self, deployment: &Deployment) -> bool {
@@ -61,6 +68,7 @@ impl DeploymentSearch {
         };
         is_in_scope
             && self.status.is_none_or(|status| deployment.status == status)
+            && self.ended.is_none_or(|ended| deployment.status.is_terminal() == ended)
             && self.kind.is_none_or(|kind| RunKind::of(deployment) == kind)
             && self.since.is_none_or(|since| deployment.created_at >= since)
     }
@@ -113,7 +121,7 @@ impl Table {
 
     /// The deployments that match, newest first. At most 4 requests for ids, of half a read unit for each 4 KB, and one
     /// read unit for each deployment read. With the status `failed` or `cancelled` alone: one request for ids, and one for
-    /// the deployments. For a status before the end: the due entries of all organizations. A page may be short or empty
+    /// the deployments. For those before the end: the due entries of all organizations. A page may be short or empty
     /// although more deployments follow.
     ///
     /// # Errors
@@ -125,7 +133,8 @@ impl Table {
         search: &DeploymentSearch,
         request: &PageRequest,
     ) -> Result<Page<Deployment>, StoreError> {
-        if search.status.is_none() && search.kind.is_none() && search.since.is_none() {
+        let DeploymentSearch { status, ended, kind, since, .. } = search;
+        if status.is_none() && ended.is_none() && kind.is_none() && since.is_none() {
             return self.deployments(org, &search.scope, request).await;
         }
         let wanted = request.limit.clamp(1, 100) as usize;
@@ -159,7 +168,7 @@ impl Table {
         wanted: usize,
     ) -> Result<Candidates, StoreError> {
         let position = after.and_then(|cursor| cursor.position().parse::<DeploymentId>().ok());
-        if search.status.is_some_and(|status| !status.is_terminal()) {
+        if search.is_of_unended() {
             let due = self.due(Timestamp::MAX, i32::MAX).await?;
             let ids = due.into_iter().filter(|due| due.org == org).map(|due| due.id);
             let mut ids: Vec<_> =

@@ -128,7 +128,8 @@ async fn list(
         }
     };
     let (status, kind, since) = (asked.status, asked.kind, query.since);
-    let search = DeploymentSearch { status, kind, since, ..DeploymentSearch::of(scope) };
+    let ended = query.ended;
+    let search = DeploymentSearch { status, ended, kind, since, ..DeploymentSearch::of(scope) };
     let found = app.readable_deployments(&caller, search, request).await?;
     let names = app.names(&caller, found.items.iter().map(|found| found.created_by)).await?;
     let render = |of: deployment::Deployment| Deployment {
@@ -176,6 +177,7 @@ impl Asked {
         // Tokens of earlier versions have no more.
         let more = [
             ("status", self.status.map(|status| status.as_str().to_owned())),
+            ("ended", query.ended.map(|ended| ended.to_string())),
             ("mode", self.kind.map(|kind| kind.as_str().to_owned())),
             ("since", query.since.map(|since| since.to_string())),
         ];

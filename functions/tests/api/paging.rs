@@ -90,6 +90,7 @@ const FILTERED: [(&str, &[&str]); 9] = [
             "project_id=shop",
             "project_id=shop&env_id=main",
             "status=queued",
+            "ended=false",
             "mode=deploy",
             "since=2020-01-01T00:00:00Z",
         ],

@@ -71,6 +71,9 @@ enum What {
         /// Only those with this status
         #[arg(long, value_parser = ["queued", "launching", "running", "cancelling", "succeeded", "failed", "cancelled"])]
         status: Option<String>,
+        /// Only those that have not ended
+        #[arg(long)]
+        unended: bool,
         /// Only plans, deploys, destroy runs or rollbacks; a plan is only that
         #[arg(long, value_parser = ["plan", "deploy", "destroy", "rollback"])]
         mode: Option<String>,
@@ -126,11 +129,12 @@ pub(crate) async fn run(
             (Kind::Agent, None, filter.into_iter().collect())
         }
         What::Tokens => (Kind::Token, None, vec![]),
-        What::Deployments { project, environment, status, mode, since, limit } => {
+        What::Deployments { project, environment, status, unended, mode, since, limit } => {
             let now = client.clock().now();
             let since = since.map(|since| since.before(now)).transpose()?;
             let (project_id, env_id) = (project, environment);
-            let filter = DeploymentQuery { project_id, env_id, status, mode, since };
+            let ended = unended.then_some(false);
+            let filter = DeploymentQuery { project_id, env_id, status, ended, mode, since };
             output.list(deployments(client, &filter, limit).await?, &DEPLOYMENT_COLUMNS)?;
             return Ok(Exit::Ok);
         }

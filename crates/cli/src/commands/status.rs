@@ -2,7 +2,7 @@
 
 use crate::answer::json;
 use crate::deployment_history::DeploymentHistory;
-use crate::deployment_overview::Overview;
+use crate::deployment_overview::{Overview, failures_since, recent_since};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output, terminal_size};
@@ -10,8 +10,10 @@ use crate::retry::{retry_call, retry_through_outage};
 use canyon_api::client::{Client, ClientError};
 use canyon_api::deployment::{Deployment, DeploymentQuery};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 /// Which deployments to show.
 #[derive(Debug, clap::Args)]
@@ -42,7 +44,7 @@ pub(crate) async fn run(
         env_id: arguments.environment,
         ..DeploymentQuery::default()
     };
-    let first = async || read(client, &filter, None).await;
+    let first = async || read(client, &filter, arguments.watch).await;
     let first = retry_call(output, "retrying", first).await?;
     if arguments.watch {
         return watch(client, &filter, first, Duration::from_secs(arguments.interval), output)
@@ -67,7 +69,7 @@ async fn watch(
     loop {
         tokio::time::sleep(interval).await;
         // The server may restart meanwhile.
-        let next = async || read(client, filter, overview.settled_before()).await;
+        let next = async || read_again(client, filter, &overview).await;
         let next = retry_through_outage(next).await?;
         show(&next, Some(&overview), client.clock().now(), output)?;
         overview = next;
@@ -114,28 +116,84 @@ const MAX_DETAILED: usize = 50;
 /// Number of deployments that are read at the same time.
 const READ_AT_ONCE: usize = 8;
 
-/// Reads the deployments, newest first; those before `settled_before` are known to have ended.
+/// Reads the deployments that have not ended or failed lately; to watch them, also the newest, which may have ended since.
 async fn read(
     client: &Client,
     filter: &DeploymentQuery,
-    settled_before: Option<Timestamp>,
+    watches: bool,
 ) -> Result<Overview, ClientError> {
-    let mut history = DeploymentHistory::new(client, filter.clone(), 100);
-    let mut deployments: Vec<Deployment> = Vec::new();
-    while let Some(deployment) = history.next().await? {
-        if settled_before.is_some_and(|before| deployment.created_at < before) {
-            break;
-        }
-        deployments.push(deployment);
+    let now = client.clock().now();
+    let mut found = Found::default();
+    found.read(client, DeploymentQuery { ended: Some(false), ..filter.clone() }).await?;
+    if watches {
+        let since = Some(recent_since(now));
+        found.read(client, DeploymentQuery { since, ..filter.clone() }).await?;
     }
-    let complete = !history.is_cut();
-    add_details(client, &mut deployments).await?;
-    Ok(Overview::of(deployments, complete, client.clock().now()))
+    let (status, since) = (Some("failed".to_owned()), failures_since(now));
+    found.read(client, DeploymentQuery { status, since, ..filter.clone() }).await?;
+    found.overview(client, now).await
+}
+
+/// Reads what may have changed since `before`.
+async fn read_again(
+    client: &Client,
+    filter: &DeploymentQuery,
+    before: &Overview,
+) -> Result<Overview, ClientError> {
+    let now = client.clock().now();
+    let mut found = Found::default();
+    found.read(client, DeploymentQuery { ended: Some(false), ..filter.clone() }).await?;
+    let since = Some(before.knows_before());
+    found.read(client, DeploymentQuery { since, ..filter.clone() }).await?;
+    for failed in before.failed() {
+        found.deployments.insert(failed.id, failed.clone());
+    }
+    let ended: Vec<_> = before.unended().filter(|id| !found.deployments.contains_key(id)).collect();
+    for id in ended {
+        match client.deployment(&id.to_string()).await {
+            Ok(deployment) => {
+                found.deployments.insert(id, deployment);
+            }
+            // It was deleted with its environment.
+            Err(error) if error.status() == Some(404) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    found.overview(client, now).await
+}
+
+/// Deployments of several lists, each once.
+#[derive(Default)]
+struct Found {
+    deployments: BTreeMap<Uuid, Deployment>,
+    /// Whether a list was not read to its end.
+    is_cut: bool,
+}
+
+impl Found {
+    /// Adds a list. Of a deployment that is in two, the later read counts.
+    async fn read(&mut self, client: &Client, filter: DeploymentQuery) -> Result<(), ClientError> {
+        let mut history = DeploymentHistory::new(client, filter, 100);
+        while let Some(deployment) = history.next().await? {
+            self.deployments.insert(deployment.id, deployment);
+        }
+        self.is_cut |= history.is_cut();
+        Ok(())
+    }
+
+    async fn overview(mut self, client: &Client, now: Timestamp) -> Result<Overview, ClientError> {
+        add_details(client, &mut self.deployments).await?;
+        Ok(Overview::of(self.deployments, !self.is_cut, now))
+    }
 }
 
 /// Lists leave out phases and reasons to wait, so the deployments that have not ended are read one by one.
-async fn add_details(client: &Client, deployments: &mut [Deployment]) -> Result<(), ClientError> {
-    let unended = deployments.iter_mut().filter(|deployment| deployment.completed_at.is_none());
+async fn add_details(
+    client: &Client,
+    deployments: &mut BTreeMap<Uuid, Deployment>,
+) -> Result<(), ClientError> {
+    let newest_first = deployments.values_mut().rev();
+    let unended = newest_first.filter(|deployment| deployment.completed_at.is_none());
     let mut unended: Vec<&mut Deployment> = unended.take(MAX_DETAILED).collect();
     for part in unended.chunks_mut(READ_AT_ONCE) {
         let mut reads = JoinSet::new();

@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 
 /// The columns without a scope.
 const COLUMNS: [&str; 5] = ["project_id", "env_id", "env_type_id", "from", "overrides"];
-/// The columns with one: an environment without OVERRIDDEN_BY gets the value of the scope.
+/// The columns with one: an environment without `OVERRIDDEN_BY` gets the value of the scope.
 const COLUMNS_OF_SCOPE: [&str; 4] = ["project_id", "env_id", "env_type_id", "overridden_by"];
 
 pub(crate) async fn run(

@@ -71,7 +71,8 @@ pub(crate) struct CannedServer {
 }
 
 impl CannedServer {
-    /// `answers` has answers to requests such as `GET /runners` (below `/orgs/local`); the last one repeats.
+    /// `answers` has answers to requests such as `GET /runners` (below `/orgs/local`), or to those with a parameter alone,
+    /// such as `GET /deployments?ended=false`; the last one repeats.
     pub(crate) fn start(answers: impl IntoIterator<Item = (&'static str, Answer)>) -> Self {
         let canned = Canned::default();
         for (what, answer) in answers {
@@ -119,9 +120,14 @@ async fn answer(State(canned): State<Canned>, request: Request) -> Response<Body
         body: axum::body::to_bytes(body, usize::MAX).await.unwrap(),
     };
     canned.requests.lock().unwrap().push(received);
-    let found = canned.answers.lock().unwrap().get_mut(&what).map(|answers| {
+    let parameters = query.split(['?', '&']).skip(1);
+    let keys = parameters.map(|parameter| format!("{what}?{parameter}"));
+    let mut answers = canned.answers.lock().unwrap();
+    let key = keys.chain([what.clone()]).find(|key| answers.contains_key(key));
+    let found = key.and_then(|key| answers.get_mut(&key)).map(|answers| {
         if answers.len() > 1 { answers.pop_front().unwrap() } else { answers[0].clone() }
     });
+    drop(answers);
     let missing = serde_json::json!({"error": "API-404", "message": format!("no {what}")});
     let found = found.unwrap_or_else(|| json(404, &missing));
     let mut response = Response::builder().status(found.status);

@@ -8,6 +8,10 @@ use std::io::{BufRead, BufReader};
 
 const RUNNING: &str = "01970000-0000-7000-8000-00000000000a";
 const WAITING: &str = "01970000-0000-7000-8000-00000000000b";
+/// It ends between two reads of a watch.
+const ENDED: &str = "01970000-0000-7000-8000-00000000000c";
+/// It begins and ends between two reads of a watch.
+const QUICK: &str = "01970000-0000-7000-8000-00000000000d";
 
 /// A time so far ahead that no test machine reaches it, for failures that count as late.
 const LATE: &str = "2999-01-01T00:00:00Z";
@@ -33,8 +37,16 @@ fn failed(number: u8, at: &str) -> Value {
     failed
 }
 
+/// What the lists of a server answer, read by read.
+struct Lists {
+    unended: Vec<Answer>,
+    /// The newest, which a watch reads.
+    recent: Vec<Answer>,
+    failed: Answer,
+}
+
 /// A server whose lists leave out what single reads have, as the API does.
-fn server(reasons: &[&str], lists: Vec<Answer>) -> CannedServer {
+fn server(reasons: &[&str], lists: Lists) -> CannedServer {
     let mut whole = running();
     whole["attempts"] = value!([{
         "number": 1, "status": "running", "phase": "apply", "launched_at": LATE,
@@ -43,8 +55,17 @@ fn server(reasons: &[&str], lists: Vec<Answer>) -> CannedServer {
         ("GET /deployments/01970000-0000-7000-8000-00000000000b", json(200, &waiting(reason)))
     });
     let running = ("GET /deployments/01970000-0000-7000-8000-00000000000a", json(200, &whole));
-    let lists = lists.into_iter().map(|list| ("GET /deployments", list));
-    CannedServer::start(lists.chain(waits).chain([running]).collect::<Vec<_>>())
+    let ended = ["running", "running", "succeeded"].map(|status| {
+        let of = of_id(ENDED, status, &value!({"created_at": "2026-01-01T00:00:00Z"}));
+        ("GET /deployments/01970000-0000-7000-8000-00000000000c", json(200, &of))
+    });
+    let Lists { unended, recent, failed } = lists;
+    let unended = unended.into_iter().map(|list| ("GET /deployments?ended=false", list));
+    let recent = recent.into_iter().map(|list| ("GET /deployments", list));
+    let answers = unended.chain(recent).chain(waits);
+    let answers = answers.chain(ended);
+    let answers = answers.chain([running, ("GET /deployments?status=failed", failed)]);
+    CannedServer::start(answers.collect::<Vec<_>>())
 }
 
 fn queued() -> Value {
@@ -55,17 +76,29 @@ fn queued() -> Value {
 
 #[test]
 fn the_status_shows_what_runs_what_waits_and_why_and_what_failed_lately() {
-    let all = [queued(), running(), failed(1, LATE), failed(2, "2026-01-01T00:00:00Z")];
-    let server = server(&["no agent is connected"], vec![list(&all)]);
+    let lists = Lists {
+        unended: vec![list(&[queued(), running()])],
+        recent: vec![],
+        failed: list(&[failed(1, LATE), failed(2, "2026-01-01T00:00:00Z")]),
+    };
+    let server = server(&["no agent is connected"], lists);
     let calls = ["status", "status -o json", "status shop prod --jq .waiting[].waiting.reason"];
     let printed = calls.map(|call| format!("$ canyon {call}\n{}", run(&server, call)));
     insta::assert_snapshot!(printed.join("\n"));
     let requests = server.requests();
-    assert_eq!(requests[0].what, "GET /deployments?per_page=100");
-    assert!(
-        requests
-            .iter()
-            .any(|r| r.what == "GET /deployments?project_id=shop&env_id=prod&per_page=100")
+    // Only lists whose cost does not depend on the number of deployments, and what is unended.
+    let lists = requests.iter().filter(|request| request.what.contains('?'));
+    let lists: Vec<_> = lists.map(|request| request.what.split("since=").next().unwrap()).collect();
+    assert_eq!(
+        lists,
+        [
+            "GET /deployments?ended=false&per_page=100",
+            "GET /deployments?status=failed&",
+            "GET /deployments?ended=false&per_page=100",
+            "GET /deployments?status=failed&",
+            "GET /deployments?project_id=shop&env_id=prod&ended=false&per_page=100",
+            "GET /deployments?project_id=shop&env_id=prod&status=failed&",
+        ]
     );
     assert!(requests.iter().all(|request| request.what.starts_with("GET ")));
 }
@@ -91,21 +124,31 @@ pub(crate) fn watch(server: &CannedServer, call: &str, count: usize) -> Vec<Stri
 #[test]
 fn a_watch_without_a_terminal_prints_each_change_once() {
     let ended = of_id(RUNNING, "succeeded", &value!({"created_at": LATE}));
-    let new = failed(3, LATE);
+    let long = of_id(ENDED, "running", &value!({"created_at": "2026-01-01T00:00:00Z"}));
+    let quick = of_id(QUICK, "succeeded", &value!({"created_at": LATE}));
+    let (before, new) = (failed(2, "2026-01-01T00:00:00Z"), failed(3, LATE));
     let found = || {
-        let lists = vec![
-            list(&[queued(), running(), failed(2, "2026-01-01T00:00:00Z")]),
-            list(&[queued(), running()]),
-            list(&[new.clone(), queued(), ended.clone()]),
-        ];
+        let lists = Lists {
+            unended: vec![
+                list(&[queued(), running(), long.clone()]),
+                list(&[queued(), running(), long.clone()]),
+                list(&[queued()]),
+            ],
+            recent: vec![
+                list(&[before.clone(), queued()]),
+                list(&[before.clone(), queued()]),
+                list(&[new.clone(), quick.clone(), ended.clone(), queued()]),
+            ],
+            failed: list(std::slice::from_ref(&before)),
+        };
         server(&["the launcher takes it next", "no agent is connected"], lists)
     };
-    let lines = watch(&found(), "status --watch --interval 1", 5);
+    let lines = watch(&found(), "status --watch --interval 1", 8);
     // Each line begins with the time of the read.
     let lines: Vec<&str> = lines.iter().map(|line| line.split_once("  ").unwrap().1).collect();
     insta::assert_snapshot!(lines.join("\n"));
     let lines =
-        watch(&found(), "status -w --interval 1 -o json --jq [.id,.previous_status,.status]", 5);
+        watch(&found(), "status -w --interval 1 -o json --jq [.id,.previous_status,.status]", 8);
     insta::assert_snapshot!("changes_as_json", lines.join("\n"));
 }
 

@@ -109,10 +109,15 @@ async fn each_search_finds_its_deployments_once_and_newest_first(table: Table) {
                         && kind.is_none_or(|kind| RunKind::of(deployment) == kind)
                         && since.is_none_or(|since| deployment.created_at >= since)
                 });
-                let wanted: Vec<_> = wanted.map(|deployment| deployment.id).collect();
-                for lists_ends in [true, false] {
+                let wanted: Vec<_> =
+                    wanted.map(|found| (found.id, found.status.is_terminal())).collect();
+                for (lists_ends, ended) in
+                    [(true, None), (false, None), (true, Some(true)), (true, Some(false))]
+                {
                     let scope = scope.clone();
-                    let search = DeploymentSearch { scope, status, kind, since, lists_ends };
+                    let search = DeploymentSearch { scope, status, ended, kind, since, lists_ends };
+                    let wanted = wanted.iter().filter(|(_, is)| ended.is_none_or(|of| of == *is));
+                    let wanted: Vec<_> = wanted.map(|(id, _)| *id).collect();
                     for limit in [5, 100] {
                         let found = found(&world, &search, limit).await;
                         assert_eq!(found, wanted, "{search:?} by {limit}");
@@ -188,22 +193,24 @@ async fn failed_and_unended_deployments_are_found_among_3_000_others_in_one_page
         let [first, second] = old.map(|deployment| deployment.id);
         let meter = Meter::default();
         let watched = meter.watch(&world.table);
-        for (status, expected, requests) in [
+        for (status, ended, expected, requests) in [
             // The list of the failed, and the deployments.
-            (Status::Failed, vec![second, first], 2),
+            (Some(Status::Failed), None, vec![second, first], 2),
             // The shards of the due index, and the deployments.
-            (Status::Queued, vec![last.id], 5),
+            (Some(Status::Queued), None, vec![last.id], 5),
+            (None, Some(false), vec![last.id], 5),
         ] {
             let search = DeploymentSearch {
-                status: Some(status),
+                status,
+                ended,
                 lists_ends: true,
                 ..DeploymentSearch::of(DeploymentFilter::All)
             };
             let request = PageRequest { limit: 20, after: None };
             let page = watched.search_deployments(world.org, &search, &request).await.unwrap();
             let ids: Vec<_> = page.items.iter().map(|deployment| deployment.id).collect();
-            assert_eq!((ids, page.next), (expected, None), "{status}");
-            assert_eq!(meter.take().requests(), requests, "{status} among {others}");
+            assert_eq!((ids, page.next), (expected, None), "{status:?}");
+            assert_eq!(meter.take().requests(), requests, "{status:?} among {others}");
         }
     }
 }
