@@ -28,13 +28,16 @@ pub mod error;
 pub(crate) mod event_sources;
 mod git_credentials;
 mod held_jobs;
+pub(crate) mod identity_providers;
 mod job_hints;
 pub mod job_tokens;
 mod modules;
+pub mod names;
 pub(crate) mod narrowing;
 pub(crate) mod network_address;
 mod new_agents;
 mod organizations;
+mod people;
 pub(crate) mod permissions;
 mod polled_jobs;
 mod projects;
@@ -50,6 +53,7 @@ pub(crate) mod secret_stores;
 pub(crate) mod service_accounts;
 mod session_refusals;
 pub(crate) mod shared_waits;
+pub(crate) mod sign_out;
 mod sources;
 mod state_locks;
 mod streams;
@@ -58,6 +62,7 @@ pub(crate) mod tokens;
 mod upload_quota;
 mod users;
 mod variable_sets;
+mod variable_uses;
 mod waiting;
 mod watchers;
 
@@ -108,6 +113,8 @@ pub struct App {
     pub sign_in_verifier: Arc<token_exchange::SignInVerifier>,
     /// A cache of the tokens that were valid in the last seconds.
     pub authenticated: authentication::RecentTokens,
+    /// A cache of the names of principals.
+    pub names: names::RecentNames,
     /// When this process began to serve requests; `Timestamp::MIN` where the API is always available.
     pub up_since: Timestamp,
     /// Whether this installation runs jobs as processes of its own machine (`type: local`).

@@ -7,6 +7,7 @@ use crate::App;
 use crate::app::agent_registry::AgentRegistry;
 use crate::app::authentication::RecentTokens;
 use crate::app::deploy_requests::{self, DeployAnswer};
+use crate::app::names::RecentNames;
 use crate::app::token_exchange::SignInVerifier;
 use crate::changes::Changes;
 use crate::http::{HttpSettings, InvalidOrigin, Issuers};
@@ -58,6 +59,7 @@ pub fn app(settings: &Settings, clients: &Clients<'_>) -> Result<App, BoxError> 
             Arc::new(System),
         )),
         authenticated: RecentTokens::default(),
+        names: RecentNames::default(),
         agents: AgentRegistry::new(settings.agent_poll_interval),
         api_url: settings.api_url.clone(),
         up_since: Timestamp::MIN,

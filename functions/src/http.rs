@@ -21,8 +21,10 @@ mod event_sources;
 mod fields;
 mod git_credentials;
 mod health;
+mod identity_providers;
 mod job_tokens;
 mod network_address;
+mod oauth;
 mod openapi;
 mod organizations;
 mod paging;
@@ -44,10 +46,13 @@ mod secret_stores;
 mod service_accounts;
 mod state_locks;
 mod token_exchange;
+mod token_revocation;
 mod tokens;
 mod variable_changes;
 mod variable_sets;
+mod variable_uses;
 mod well_known;
+mod whoami;
 
 use crate::App;
 use crate::json;
@@ -88,10 +93,14 @@ fn routes() -> OpenApiRouter<App> {
         .merge(concurrency_limits::routes())
         .merge(git_credentials::routes())
         .merge(variable_sets::routes())
+        .merge(variable_uses::routes())
         .merge(event_sources::routes())
         .merge(secret_stores::routes())
         .merge(service_accounts::routes())
+        .merge(identity_providers::routes())
         .merge(token_exchange::routes())
+        .merge(token_revocation::routes())
+        .merge(whoami::routes())
         .merge(tokens::routes())
         .merge(audit::routes())
         .merge(deployments::routes())

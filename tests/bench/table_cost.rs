@@ -18,6 +18,7 @@ use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
 use canyon_functions::app::agent_registry::AgentRegistry;
 use canyon_functions::app::authentication::RecentTokens;
+use canyon_functions::app::names::RecentNames;
 use canyon_functions::app::token_exchange::SignInVerifier;
 use canyon_functions::changes::Changes;
 use canyon_functions::http::HttpSettings;
@@ -116,6 +117,7 @@ impl Bench {
                 Arc::new(System),
             )),
             authenticated: RecentTokens::default(),
+            names: RecentNames::default(),
             agents: AgentRegistry::default(),
             api_url: url.clone(),
             job_token_life: canyon_functions::app::job_tokens::LIFE,

@@ -19,6 +19,7 @@ pub use deployments::LogPart;
 pub use error::ClientError;
 pub use retry_after::MAX_RETRY_AFTER;
 pub use server_clock::ServerClock;
+pub use token_exchange::SignInAs;
 
 use crate::attempt::ANSWER_OF;
 use crate::nonce::{self, ANSWER_NONCE_HEADER, NONCE_HEADER};

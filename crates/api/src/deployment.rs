@@ -130,6 +130,9 @@ pub struct Deployment {
     pub created_at: Timestamp,
     /// Principal that requested it.
     pub created_by: Uuid,
+    /// The name of that principal, if it has one: of a person, a service account, or the description of a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by_name: Option<String>,
     /// Time of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]

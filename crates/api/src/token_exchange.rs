@@ -23,14 +23,28 @@ pub struct TokenExchangeForm {
     /// Its type: `urn:ietf:params:oauth:token-type:jwt` or `...:id_token`.
     #[schema(example = "urn:ietf:params:oauth:token-type:jwt")]
     pub subject_token_type: String,
-    /// The service account to sign in as.
-    pub service_account: String,
+    /// The service account to sign in as. The form names either this or an identity provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<String>,
+    /// The identity provider to sign in as a person of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity_provider: Option<String>,
     /// Accepted and not used: the token is for this organization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audience: Option<String>,
     /// If given, `urn:ietf:params:oauth:token-type:access_token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_token_type: Option<String>,
+}
+
+/// A request to revoke an issued token, as a form (`application/x-www-form-urlencoded`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TokenRevocationForm {
+    /// The token.
+    pub token: String,
+    /// Accepted and not used: there is one kind of tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_type_hint: Option<String>,
 }
 
 /// The issued token.

@@ -1,6 +1,7 @@
 //! The commands: one file for each.
 
 pub(crate) mod agents;
+pub(crate) mod audit;
 pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod config;
@@ -27,6 +28,7 @@ pub(crate) mod token;
 pub(crate) mod update;
 pub(crate) mod variable_scope;
 pub(crate) mod variable_table;
+pub(crate) mod variable_uses;
 pub(crate) mod variables;
 pub(crate) mod version;
 pub(crate) mod wait;

@@ -20,7 +20,9 @@ const EXAMPLES: [(&str, &[&str]); 30] = [
         &[
             "canyon list environments shop",
             "canyon list variables --project shop",
+            "canyon list variable-uses region",
             "canyon list deployments --out json --jq '.[].id'",
+            "canyon list audit --subject projects/shop --since 24h",
         ],
     ),
     (

@@ -2,6 +2,7 @@
 
 use crate::deployment::Deployment;
 use crate::ids::PrincipalId;
+use crate::run_kind::RunKind;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -38,7 +39,7 @@ impl AuditRecord {
             action: format!("deployment.{}", deployment.status),
             subject: deployment.path(),
             by_right: by_right.to_owned(),
-            details: Vec::new(),
+            details: RunKind::details_of(deployment),
         }
     }
 

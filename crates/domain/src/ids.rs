@@ -170,6 +170,12 @@ text_id!(
 );
 
 text_id!(
+    /// An identity provider, whose people sign in.
+    IdentityProviderId, "identity provider id", MAX_ID_LENGTH, is_hyphenated,
+    "use 2 to 63 lower case letters, digits and single hyphens, starting with a letter"
+);
+
+text_id!(
     /// An agent, which launches jobs where Canyon cannot. Often it has the name of its host or pod.
     AgentId, "agent id", MAX_AGENT_LENGTH, is_host_name,
     "use 1 to 100 lower case letters, digits, hyphens, underscores and single dots, starting with a \

@@ -1,5 +1,6 @@
 //! Principals and their roles.
 
+use crate::grant::GrantedBy;
 use crate::ids::{OrgId, OrgUuid, PrincipalId, ProjectId, RunnerId};
 pub use crate::role::Role;
 use crate::scoped_role::{ScopedRole, Target};
@@ -40,6 +41,9 @@ pub struct SignIn {
     /// Tells the callers of one service account apart. An API token has a principal of its own, and none of this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<SubjectDigest>,
+    /// By what a caller has signed in whose token a sign-in issued. The token's record has it too.
+    #[serde(skip)]
+    pub by: Option<GrantedBy>,
     /// When what the caller showed expires, as far as that is known when it is shown. It is not stored.
     #[serde(skip)]
     pub until: Option<Timestamp>,

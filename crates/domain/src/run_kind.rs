@@ -39,4 +39,16 @@ impl RunKind {
             Self::Rollback => "rollback",
         }
     }
+
+    /// What a deployment does, as the details of its audit records: `mode: ` with the name in the API; of a plan also which
+    /// run it is the plan of; of a rollback the deployment that it repeats.
+    pub fn details_of(deployment: &Deployment) -> Vec<String> {
+        let kind = Self::of(deployment);
+        let mut details = vec![format!("mode: {}", kind.as_str())];
+        if kind == Self::Plan && deployment.mode != Mode::Deploy {
+            details.push(format!("of a {} run", deployment.mode.as_str()));
+        }
+        details.extend(deployment.rollback_to.map(|id| format!("repeats deployment {id}")));
+        details
+    }
 }

@@ -1,6 +1,7 @@
 //! Machines that sign in without a secret from Canyon: with a token of an issuer that a policy trusts.
 
 use crate::field_error::FieldErrors;
+use crate::grant::{Grant, GrantedBy};
 use crate::ids::{PrincipalId, RunnerId, ServiceAccountId};
 use crate::principal::Role;
 use crate::scoped_role::ScopedRole;
@@ -76,25 +77,7 @@ impl ServiceAccount {
 
     /// The grant of a token that is issued now.
     pub fn grant(&self) -> Grant {
-        Grant { service_account: self.id.clone(), uuid: self.uuid, version: self.version }
-    }
-}
-
-/// The state of the service account for which a token was issued. The token is valid while that state is
-/// current.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// The service account.
-    pub service_account: ServiceAccountId,
-    /// Its uuid.
-    pub uuid: Uuid,
-    /// Its version.
-    pub version: u64,
-}
-
-impl Grant {
-    /// Whether `now` is the service account in the state for which the token was issued.
-    pub fn is_current(&self, now: Option<&ServiceAccount>) -> bool {
-        now.is_some_and(|now| now.uuid == self.uuid && now.version == self.version)
+        let by = GrantedBy::ServiceAccount(self.id.clone());
+        Grant { by, uuid: self.uuid, version: self.version }
     }
 }

@@ -98,26 +98,9 @@ impl TrustPolicy {
         is_allowed: impl FnOnce(&IssuerUrl) -> bool,
     ) -> Result<Self, FieldErrors> {
         let mut faults = FieldErrors::default();
-        let issuer = IssuerUrl::new(&order.issuer);
-        let issuer = issuer.map_err(|error| faults.add("issuer", error.to_string())).ok();
-        let fetched = issuer.as_ref().filter(|_| order.jwks.is_none());
-        if fetched.is_some_and(|issuer| issuer.is_private_address() && !is_allowed(issuer)) {
-            faults.add(
-                "issuer",
-                "is at an address that is not public: give the issuer's keys in `jwks`, or have \
-                 the operator name it in CANYON_PRIVATE_ISSUERS",
-            );
-        }
-        check_audience(&mut faults, &order);
+        let issuer = check_issuer(&mut faults, &order.issuer, order.jwks.as_ref(), is_allowed);
+        check_audience(&mut faults, "audience", &order.audience, &order.issuer);
         check_claims(&mut faults, &order);
-        let length = order.jwks.as_ref().map_or(0, |keys| keys.to_string().len());
-        if length > MAX_KEY_SET {
-            faults
-                .add("jwks", "has more than 16 KiB; leave out keys that the issuer no longer uses");
-        }
-        if order.jwks.as_ref().is_some_and(|keys| nests_deeper_than(MAX_KEY_SET_DEPTH, keys)) {
-            faults.add("jwks", format!("nests more than {MAX_KEY_SET_DEPTH} objects and lists"));
-        }
         let Some(issuer) = issuer else { return Err(faults) };
         faults.into_result(Self {
             issuer,
@@ -167,18 +150,43 @@ fn is_for(audience: &str, aud: &Value) -> bool {
     }
 }
 
-fn check_audience(faults: &mut FieldErrors, order: &PolicyRequest) {
-    let audience = order.audience.as_str();
+/// Notes the faults of an issuer and of the keys that are given for it. The issuer, if it may be trusted. `is_allowed`
+/// tells for an issuer at a private address whether this installation may fetch its keys.
+pub fn check_issuer(
+    faults: &mut FieldErrors,
+    issuer: &str,
+    jwks: Option<&Value>,
+    is_allowed: impl FnOnce(&IssuerUrl) -> bool,
+) -> Option<IssuerUrl> {
+    let issuer = IssuerUrl::new(issuer);
+    let issuer = issuer.map_err(|error| faults.add("issuer", error.to_string())).ok();
+    let fetched = issuer.as_ref().filter(|_| jwks.is_none());
+    if fetched.is_some_and(|issuer| issuer.is_private_address() && !is_allowed(issuer)) {
+        faults.add(
+            "issuer",
+            "is at an address that is not public: give the issuer's keys in `jwks`, or have \
+             the operator name it in CANYON_PRIVATE_ISSUERS",
+        );
+    }
+    if jwks.map_or(0, |keys| keys.to_string().len()) > MAX_KEY_SET {
+        faults.add("jwks", "has more than 16 KiB; leave out keys that the issuer no longer uses");
+    }
+    if jwks.is_some_and(|keys| nests_deeper_than(MAX_KEY_SET_DEPTH, keys)) {
+        faults.add("jwks", format!("nests more than {MAX_KEY_SET_DEPTH} objects and lists"));
+    }
+    issuer
+}
+
+/// Notes what prevents `audience`, in the field `path`, from being the audience of `issuer`'s tokens for Canyon.
+pub fn check_audience(faults: &mut FieldErrors, path: &str, audience: &str, issuer: &str) {
     let is_plain = audience.bytes().all(|byte| byte.is_ascii_graphic());
     if audience.is_empty() || audience.len() > bound_claim::MAX_VALUE || !is_plain {
-        faults.add("audience", "is required: 1 to 256 printable ASCII characters without spaces");
+        faults.add(path, "is required: 1 to 256 printable ASCII characters without spaces");
     } else if audience.contains('*') {
-        faults.add("audience", "is compared literally, so `*` has no meaning in it");
-    } else if audience == order.issuer
-        || FOREIGN_AUDIENCES.iter().any(|other| audience.contains(other))
-    {
+        faults.add(path, "is compared literally, so `*` has no meaning in it");
+    } else if audience == issuer || FOREIGN_AUDIENCES.iter().any(|other| audience.contains(other)) {
         faults.add(
-            "audience",
+            path,
             "is that of tokens for another service, which could sign in here with them; have the \
              issuer make tokens for an audience that only Canyon has",
         );

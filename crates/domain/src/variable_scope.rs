@@ -40,6 +40,16 @@ impl VariableScope {
         scopes.push(Self::Environment(project.clone(), env.clone()));
         scopes
     }
+
+    /// Whether it is one of [`Self::covering`].
+    pub fn covers(&self, project: &ProjectId, env: &EnvId, env_type: &EnvTypeId) -> bool {
+        match self {
+            Self::Organization => true,
+            Self::Project(id) => id.contains(project),
+            Self::EnvType(id) => id == env_type,
+            Self::Environment(of, id) => of == project && id == env,
+        }
+    }
 }
 
 impl VariableScope {

@@ -9,6 +9,7 @@ pub mod edit;
 pub mod effective;
 pub mod job;
 pub mod secret_json;
+pub mod uses;
 
 use crate::git_credentials::{GitCredential, GitCredentials, MAX_CREDENTIALS};
 use crate::ids::{EnvTypeId, PrincipalId};

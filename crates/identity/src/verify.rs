@@ -49,6 +49,8 @@ pub struct Admission {
     pub policy: usize,
     /// Tells its holder apart from other holders of tokens that the same policies admit.
     pub subject: SubjectDigest,
+    /// Its claims, which the issuer of the policy has signed.
+    pub claims: Map<String, Value>,
 }
 
 /// Why a token is rejected.
@@ -126,7 +128,7 @@ impl Verifier {
             match policy.admits(&token.claims) {
                 Ok(()) => {
                     let subject = subject(policy, &token.claims);
-                    return Ok(Admission { policy: index, subject });
+                    return Ok(Admission { policy: index, subject, claims: token.claims });
                 }
                 Err(mismatch) => mismatches.push((index, mismatch)),
             }

@@ -13,6 +13,7 @@ mod listener;
 use canyon_functions::App;
 use canyon_functions::app::agent_registry::AgentRegistry;
 use canyon_functions::app::authentication::RecentTokens;
+use canyon_functions::app::names::RecentNames;
 use canyon_functions::app::token_exchange::SignInVerifier;
 use canyon_functions::changes::Changes;
 use canyon_functions::http::{HttpSettings, Issuers};
@@ -165,6 +166,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         changes,
         sign_in_verifier: Arc::new(SignInVerifier::new(private_issuers, Arc::new(System))),
         authenticated: RecentTokens::default(),
+        names: RecentNames::default(),
         agents: AgentRegistry::with_complete_hints(),
         api_url: settings.advertise_url.unwrap_or_else(|| url.clone()),
         up_since: canyon_domain::ports::Clock::now(&System),

@@ -7,6 +7,7 @@ use crate::page::{Cursor, Page, PageRequest, Partition};
 use crate::{StoreError, Table};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
+use canyon_domain::audit_filter::AuditFilter;
 use canyon_domain::ids::OrgUuid;
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 
@@ -21,11 +22,17 @@ pub(crate) fn record(
     Ok(put(table, item, Condition::absent()))
 }
 
+/// The most months that one page of a selective filter searches.
+const MAX_MONTHS_SEARCHED: usize = 12;
+
 impl Table {
-    /// An organization's audit records, newest first. Keys: the partition of one month after the
-    /// other, from the month of `now` (or of the cursor) back to that of `since`, when the
-    /// organization was created. One read unit for each 4 KB, and half a unit for each month
-    /// without records.
+    /// An organization's audit records that match, newest first. Keys: the partition of one month after the
+    /// other, from the month of `now` (or of the filter's end, or of the cursor) back to that of `created_at`, when the
+    /// organization was created, or of the filter's begin. One read unit for each 4 KB, also for what the filter leaves
+    /// out, and half a unit for each month without records.
+    ///
+    /// If the filter leaves out records of its period, a page may be short or empty although more records follow: it reads at
+    /// most 12 months, and at most 4,000 records of the last of them.
     ///
     /// # Errors
     ///
@@ -34,19 +41,29 @@ impl Table {
     pub async fn audit_records(
         &self,
         org: OrgUuid,
-        since: Timestamp,
+        created_at: Timestamp,
         now: Timestamp,
+        filter: &AuditFilter,
         request: &PageRequest,
     ) -> Result<Page<AuditRecord>, StoreError> {
-        let first = month_start(since);
-        let mut after = request.after.clone();
-        let mut month = match after.as_ref().and_then(|cursor| time_of(cursor.position())) {
-            Some(at) if at < now => month_start(at),
-            _ => month_start(now),
+        let begin = filter.since.map_or(created_at, |since| since.max(created_at));
+        let (last_month, first_key) = (month_start(begin), filter.since.map(first_id_of));
+        let end = filter.until.map_or(now, |until| until.min(now));
+        // A descending list begins below its cursor.
+        let end_key =
+            || filter.until.map(|until| Cursor::after(first_id_of(until + 1.millisecond())));
+        let mut after = request.after.clone().or_else(end_key);
+        let mut month = match request.after.as_ref().and_then(|cursor| time_of(cursor.position())) {
+            Some(at) if at < end => month_start(at),
+            _ => month_start(end),
         };
+        let max_months = if filter.is_selective() { MAX_MONTHS_SEARCHED } else { usize::MAX };
         let wanted = request.limit.clamp(1, 100);
         let mut items = Vec::new();
-        while month >= first {
+        for _ in 0..max_months {
+            if month < last_month {
+                return Ok(Page { items, next: None });
+            }
             let partition = Partition {
                 operation: "list audit records",
                 pk: keys::audit_month(org, month),
@@ -57,18 +74,29 @@ impl Table {
             // one.
             let missing = (wanted + 1).saturating_sub(length(&items));
             let part = PageRequest { limit: missing, after: after.take() };
-            let page = self.page::<AuditRecord>(partition, &part, |_| true).await?;
+            let matches = |record: &AuditRecord| filter.matches(record);
+            let page = self.page_from(partition, first_key.as_deref(), &part, matches).await?;
             items.extend(page.items);
-            if length(&items) > wanted || page.next.is_some() {
+            if length(&items) > wanted {
                 items.truncate(wanted as usize);
                 // The last record's id contains the month in which the next page begins.
-                let next = items.last().map(|record| Cursor::after(record.id.to_string()));
-                return Ok(Page { items, next });
+                let next = items.last().map(|record: &AuditRecord| record.id.to_string());
+                return Ok(Page { items, next: next.map(Cursor::after) });
+            }
+            if page.next.is_some() {
+                return Ok(Page { items, next: page.next });
             }
             month = month_before(month);
         }
-        Ok(Page { items, next: None })
+        let read_to = first_id_of(month_after(month));
+        Ok(Page { items, next: Some(Cursor::after_left_out(read_to)) })
     }
+}
+
+/// The least id of its millisecond.
+fn first_id_of(at: Timestamp) -> String {
+    let millis = u64::try_from(at.as_millisecond()).unwrap_or_default();
+    uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid().to_string()
 }
 
 fn length<T>(items: &[T]) -> u32 {
@@ -91,6 +119,10 @@ fn month_before(start: Timestamp) -> Timestamp {
     start.checked_sub(1.hour()).map_or(Timestamp::MIN, month_start)
 }
 
+fn month_after(start: Timestamp) -> Timestamp {
+    start.checked_add(24.hours() * 32).map_or(Timestamp::MAX, month_start)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +132,9 @@ mod tests {
         let start = month_start("2026-01-15T12:00:00Z".parse().unwrap());
         assert_eq!(start.to_string(), "2026-01-01T00:00:00Z");
         assert_eq!(month_before(start).to_string(), "2025-12-01T00:00:00Z");
+        for month in ["2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z", "2025-12-01T00:00:00Z"] {
+            let month = month.parse().unwrap();
+            assert_eq!(month_before(month_after(month)), month);
+        }
     }
 }

@@ -5,21 +5,25 @@
 //! path is, can reach another organization's items.
 
 mod of_agents;
+mod of_callers;
 
 pub use of_agents::{
     agent, agent_job, agent_job_in_order, agent_jobs, agent_work, agent_work_of, agent_work_order,
     agents,
 };
+pub use of_callers::{
+    identity_provider, identity_providers, known_principal, known_principals, service_account,
+    service_accounts, token, token_by_secret, tokens,
+};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use canyon_domain::attempt::SecretHash;
 use canyon_domain::concurrency::{ConcurrencySlot, LimitScope};
 use canyon_domain::deployment::Status;
 use canyon_domain::event_source::{self, EventSourceId};
 use canyon_domain::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, ProjectId, RuleId, RunnerId,
-    RunnerProfileId, ServiceAccountId,
+    RunnerProfileId,
 };
 use canyon_domain::principal::CallerId;
 use canyon_domain::runner_rules::Scope;
@@ -57,12 +61,6 @@ pub fn organization_name(id: &OrgId) -> Key {
     Key::new(format!("org#{id}"), "O")
 }
 
-/// A token by the hash of its secret. The only item that Canyon finds without an organization: the
-/// token names it.
-pub fn token_by_secret(hash: &SecretHash) -> Key {
-    Key::new(format!("token#{}", hash.0), "T")
-}
-
 /// The wrapped master key, which belongs to no organization. `#` cannot occur in the 22 characters
 /// that an organization's keys begin with.
 pub fn wrapped_key() -> Key {
@@ -78,16 +76,6 @@ pub fn rate_limiter(rate: &str) -> Key {
 /// State of a rate limit of [`crate::api_rate_limit`].
 pub fn api_rate_limit(name: &str) -> Key {
     Key::new(format!("allowance#{name}"), "P")
-}
-
-/// A token in its organization's list.
-pub fn token(of: OrgUuid, id: Uuid) -> Key {
-    Key::new(tokens(of), id.to_string())
-}
-
-/// Partition of an organization's tokens.
-pub fn tokens(of: OrgUuid) -> String {
-    format!("{}#tokens", org(of))
 }
 
 /// An environment type.
@@ -238,16 +226,6 @@ pub fn event_scope(of: OrgUuid, scope: &event_source::Scope) -> Key {
     ];
     let digest = sha2::Sha256::digest(parts.map(Option::unwrap_or_default).join("\n"));
     Key::new(format!("{}#eventscopes", org(of)), URL_SAFE_NO_PAD.encode(digest))
-}
-
-/// A service account.
-pub fn service_account(of: OrgUuid, id: &ServiceAccountId) -> Key {
-    Key::new(service_accounts(of), id.as_str())
-}
-
-/// Partition of an organization's service accounts.
-pub fn service_accounts(of: OrgUuid) -> String {
-    format!("{}#serviceaccounts", org(of))
 }
 
 /// An environment.

@@ -48,6 +48,8 @@ fn two_organizations_share_no_key() {
             event_sources(of),
             event_scope(of, &any_event).pk,
             service_accounts(of),
+            identity_providers(of),
+            known_principals(of),
             environment(of, &project, &env).pk,
             deployment(of, id).pk,
             deployments(of),

@@ -3,13 +3,15 @@
 use crate::items::{Condition, delete, put, to_item};
 use crate::outcome::{Created, Deleted, Saved};
 use crate::page::{Page, PageRequest, Partition};
-use crate::{StoreError, Table, audit, keys};
+use crate::{StoreError, Table, audit, keys, known_principals};
+use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::attempt::SecretHash;
 use canyon_domain::audit::AuditRecord;
+use canyon_domain::grant::Grant;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::inventory::Organization;
+use canyon_domain::known_principal::KnownPrincipal;
 use canyon_domain::principal::Principal;
-use canyon_domain::service_account::Grant;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,8 +34,8 @@ pub struct TokenRecord {
     /// With the role `agent`: labels of its agents, which override the labels that they report.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// For a token of a service account: the grant that it was issued under. The token is valid
-    /// while the grant is unchanged.
+    /// For a token that a sign-in issued: the grant that it was issued under. The token is valid
+    /// while the grant is current.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<Grant>,
 }
@@ -47,8 +49,8 @@ impl TokenRecord {
 
 impl Table {
     /// Creates an organization with its first token. Keys: the organization, the guard of its name,
-    /// the token by its secret's hash and in the list, audit; on condition that the name is free.
-    /// 10 write units.
+    /// the token by its secret's hash and in the list, its name, audit; on condition that the name of
+    /// the organization is free. 12 write units.
     ///
     /// # Errors
     ///
@@ -67,7 +69,7 @@ impl Table {
             put(self, to_item(OPERATION, &name, organization)?, Condition::absent()),
             put(self, to_item(OPERATION, &key, organization)?, Condition::absent()),
         ];
-        items.extend(self.token_items(OPERATION, token)?);
+        items.extend(self.token_items(OPERATION, organization.uuid, token)?);
         items.push(audit::record(self, organization.uuid, record)?);
         let done = self.transact(OPERATION, organization.id.as_str(), items).await?;
         Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
@@ -124,16 +126,19 @@ impl Table {
     fn token_items(
         &self,
         operation: &'static str,
+        org: OrgUuid,
         token: &TokenRecord,
-    ) -> Result<[aws_sdk_dynamodb::types::TransactWriteItem; 2], StoreError> {
-        let Principal { id, org, .. } = token.principal;
+    ) -> Result<Vec<TransactWriteItem>, StoreError> {
+        let id = token.principal.id;
+        let name = known_principals::name(self, org, KnownPrincipal::new(id, &token.description))?;
         let by_secret = to_item(operation, &keys::token_by_secret(&token.hash), token)?;
         let listed = to_item(operation, &keys::token(org, id.0), token)?;
-        Ok([put(self, by_secret, Condition::absent()), put(self, listed, Condition::absent())])
+        let absent = [by_secret, listed].map(|item| put(self, item, Condition::absent()));
+        Ok(absent.into_iter().chain(name).collect())
     }
 
-    /// Creates a token. Keys: the token by its secret's hash and in its organization's list, audit;
-    /// on condition that neither exists. 6 write units.
+    /// Creates a token. Keys: the token by its secret's hash and in its organization's list, its
+    /// name, audit; on condition that neither of the first two exists. 8 write units.
     ///
     /// # Errors
     ///
@@ -146,7 +151,7 @@ impl Table {
     ) -> Result<Created, StoreError> {
         const OPERATION: &str = "create token";
         let org = token.principal.org;
-        let mut items = self.token_items(OPERATION, token)?.to_vec();
+        let mut items = self.token_items(OPERATION, org, token)?;
         items.push(audit::record(self, org, record)?);
         let done = self.transact(OPERATION, &token.principal.id.to_string(), items).await?;
         Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
@@ -195,8 +200,8 @@ impl Table {
         self.page(partition, request, |_| true).await
     }
 
-    /// Revokes a token. Keys as in [`Table::create_token`]; on condition that it exists. 6 write
-    /// units and one read unit.
+    /// Revokes a token; its name stays. Keys: the token by its secret's hash and in its
+    /// organization's list, audit; on condition that it exists. 6 write units and one read unit.
     ///
     /// # Errors
     ///

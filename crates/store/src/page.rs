@@ -131,13 +131,27 @@ impl Table {
         request: &PageRequest,
         keep: impl Fn(&T) -> bool,
     ) -> Result<Page<T>, StoreError> {
+        self.page_from(partition, None, request, keep).await
+    }
+
+    /// The same without the sort keys below `first`. The partition has no prefix then.
+    pub(crate) async fn page_from<T: DeserializeOwned>(
+        &self,
+        partition: Partition<'_>,
+        first: Option<&str>,
+        request: &PageRequest,
+        keep: impl Fn(&T) -> bool,
+    ) -> Result<Page<T>, StoreError> {
         let (operation, prefix) = (partition.operation, partition.prefix);
         let wanted = request.limit.clamp(1, 100) as usize;
         // One more than wanted shows whether more items follow. If `keep` leaves out so many that
         // this was not enough, few of many items match, and small requests would be many requests.
         let mut query_limit = i32::try_from(wanted + 1).unwrap_or(MAX_QUERY_ITEMS);
         // DynamoDB rejects a start outside of the prefix. Only a forged cursor points there.
-        let inside = |cursor: &Cursor| prefix.is_none_or(|p| cursor.position.starts_with(p));
+        let inside = |cursor: &Cursor| {
+            prefix.is_none_or(|p| cursor.position.starts_with(p))
+                && first.is_none_or(|first| cursor.position.as_str() >= first)
+        };
         let mut after = request.after.clone().filter(inside);
         let mut items = Vec::new();
         // The next page begins behind the last item of this one, so that no cursor reveals an item
@@ -145,6 +159,11 @@ impl Table {
         let mut last = None;
         for _ in 0..MAX_QUERIES {
             let mut query = self.query_of(&partition, query_limit);
+            if let Some(first) = first {
+                query = query
+                    .key_condition_expression(format!("{PK} = :pk AND {SK} >= :first"))
+                    .expression_attribute_values(":first", text(first));
+            }
             let requested = std::mem::replace(&mut query_limit, MAX_QUERY_ITEMS);
             if let Some(cursor) = &after {
                 query = query

@@ -1,19 +1,17 @@
-//! Service accounts, and the tokens that Canyon issues to callers that sign in as one.
+//! Service accounts.
 
-use crate::items::{Condition, delete, number, put, to_item};
-use crate::organizations::TokenRecord;
+use crate::items::{Condition, delete, put, to_item};
 use crate::outcome::{Created, Deleted, Saved};
 use crate::page::{Page, PageRequest, Partition};
-use crate::table::TTL;
-use crate::{StoreError, Table, audit, keys};
+use crate::{StoreError, Table, audit, keys, known_principals};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgUuid, ServiceAccountId};
+use canyon_domain::known_principal::KnownPrincipal;
 use canyon_domain::service_account::ServiceAccount;
-use jiff::Timestamp;
 
 impl Table {
-    /// Creates a service account. Keys: the service account, audit; on condition that its id is
-    /// free. 4 write units, and 2 more for each further KB of its policies.
+    /// Creates a service account. Keys: the service account, its name, audit; on condition that its
+    /// id is free. 6 write units, and 2 more for each further KB of its policies.
     ///
     /// # Errors
     ///
@@ -27,7 +25,9 @@ impl Table {
     ) -> Result<Created, StoreError> {
         const OPERATION: &str = "create service account";
         let item = to_item(OPERATION, &keys::service_account(org, &account.id), account)?;
-        let items = vec![put(self, item, Condition::absent()), audit::record(self, org, record)?];
+        let mut items =
+            vec![put(self, item, Condition::absent()), audit::record(self, org, record)?];
+        items.extend(known_principals::name(self, org, name_of(account))?);
         let done = self.transact(OPERATION, account.id.as_str(), items).await?;
         Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
     }
@@ -83,7 +83,8 @@ impl Table {
         const OPERATION: &str = "update service account";
         let item = to_item(OPERATION, &keys::service_account(org, &after.id), after)?;
         let as_read = Condition::unchanged(after.created_at, before);
-        let items = vec![put(self, item, as_read), audit::record(self, org, record)?];
+        let mut items = vec![put(self, item, as_read), audit::record(self, org, record)?];
+        items.extend(known_principals::name(self, org, name_of(after))?);
         let done = self.transact(OPERATION, after.id.as_str(), items).await?;
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
@@ -109,27 +110,9 @@ impl Table {
         let done = self.transact("delete service account", account.id.as_str(), items).await?;
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
     }
+}
 
-    /// Issues a token until `until`. It is in no list: it is short-lived, and becomes invalid with
-    /// its grant. Keys: the token by its secret's hash, audit; on condition that the first does not
-    /// exist. 4 write units.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
-    /// not answer, the write may have happened.
-    pub async fn issue_token(
-        &self,
-        token: &TokenRecord,
-        until: Timestamp,
-        record: &AuditRecord,
-    ) -> Result<Created, StoreError> {
-        const OPERATION: &str = "issue token";
-        let mut item = to_item(OPERATION, &keys::token_by_secret(&token.hash), token)?;
-        item.insert(TTL.to_owned(), number(until.as_second()));
-        let org = token.principal.org;
-        let items = vec![put(self, item, Condition::absent()), audit::record(self, org, record)?];
-        let done = self.transact(OPERATION, &token.principal.id.to_string(), items).await?;
-        Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
-    }
+/// Its id: service accounts of earlier versions get their name with their next change.
+fn name_of(account: &ServiceAccount) -> Option<KnownPrincipal> {
+    KnownPrincipal::new(account.principal(), account.id.as_str())
 }

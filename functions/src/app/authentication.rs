@@ -2,6 +2,8 @@
 
 use super::App;
 use canyon_domain::attempt::SecretHash;
+use canyon_domain::grant::{Grant, GrantedBy};
+use canyon_domain::ids::OrgUuid;
 use canyon_domain::principal::{Principal, SignIn};
 use canyon_identity::bearer;
 use canyon_store::StoreError;
@@ -47,8 +49,9 @@ impl RecentTokens {
 }
 
 impl App {
-    /// The principal of the token with this hash; `None` if the token does not exist, has expired, or its service
-    /// account has changed since it was issued. The operator's token is not in the table: its hash is a setting.
+    /// The principal of the token with this hash; `None` if the token does not exist, has expired, or was
+    /// issued by a service account or an identity provider that has changed since. The operator's token is not in the
+    /// table: its hash is a setting.
     ///
     /// # Errors
     ///
@@ -69,17 +72,29 @@ impl App {
         if token.has_expired(now) {
             return Ok(None);
         }
-        if let Some(grant) = &token.grant {
-            let org = token.principal.org;
-            let account = self.table.service_account(org, &grant.service_account).await?;
-            if !grant.is_current(account.as_ref()) {
-                return Ok(None);
-            }
+        if let Some(grant) = &token.grant
+            && !self.is_current(token.principal.org, grant).await?
+        {
+            return Ok(None);
         }
-        let sign_in = SignIn { until: token.expires_at, ..token.principal.sign_in };
+        let by = token.grant.map(|grant| grant.by);
+        let sign_in = SignIn { until: token.expires_at, by, ..token.principal.sign_in };
         let principal = Arc::new(Principal { sign_in, ..token.principal });
         let until = token.expires_at.map_or(now + TRUST, |end| end.min(now + TRUST));
         self.authenticated.remember(hash, principal.clone(), until);
         Ok(Some(principal))
+    }
+
+    /// Whether what a token was issued by is still in the state of then.
+    async fn is_current(&self, org: OrgUuid, grant: &Grant) -> Result<bool, StoreError> {
+        let now = match &grant.by {
+            GrantedBy::ServiceAccount(id) => {
+                self.table.service_account(org, id).await?.map(|account| account.grant())
+            }
+            GrantedBy::IdentityProvider(id) => {
+                self.table.identity_provider(org, id).await?.map(|provider| provider.grant())
+            }
+        };
+        Ok(now.as_ref() == Some(grant))
     }
 }

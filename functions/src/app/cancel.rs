@@ -7,6 +7,7 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle::{self, CancelAnswer};
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::run_kind::RunKind;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
@@ -37,9 +38,8 @@ impl App {
                 };
             }
             deployment.version += 1;
-            let subject =
-                format!("projects/{}/envs/{}/deployments/{id}", deployment.project, deployment.env);
-            let record = self.record(by, "deployment.cancel", subject);
+            let mut record = self.record(by, "deployment.cancel", deployment.path());
+            record.details = RunKind::details_of(&deployment);
             let saved = if answer == CancelAnswer::Cancelled {
                 self.table.end_deployment(by.org, &deployment, now, Some(&record)).await?
             } else {

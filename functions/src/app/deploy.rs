@@ -12,6 +12,7 @@ use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{CallerId, Principal, Role};
+use canyon_domain::run_kind::RunKind;
 use canyon_domain::scoped_role::{ScopedRole, intersection};
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployments::{Accepted, IdempotencyRecord};
@@ -171,6 +172,7 @@ impl App {
             let (deployment, environment) = self.enqueue(by, order, reads_in, environment)?;
             let key = idempotency.map(|key| key.record(&deployment));
             let mut record = self.record(by, "deployment.create", deployment.path());
+            record.details = RunKind::details_of(&deployment);
             if order.accept_state {
                 record.details.push("accepts any state in its runner's storage".to_owned());
                 record.details.extend(given_up(&environment));
@@ -376,8 +378,9 @@ impl App {
             environment.status_message = Some(format!("destroy run {}", deployment.id));
             environment.removed_by = Some(deployment.id);
             environment.updated_at = deployment.created_at;
-            let record =
+            let mut record =
                 self.record(by, "environment.delete", format!("projects/{project}/envs/{env}"));
+            record.details.push(format!("destroy run {}", deployment.id));
             let accepted = self
                 .table
                 .accept_deployment(by.org, &deployment, &bundle, &environment, None, &record)

@@ -1,15 +1,18 @@
 //! The exchange of another issuer's token for one of Canyon's.
 //!
 //! The caller has proved nothing yet. So before its signature is verified, a request costs two reads of the table and
-//! a bounded number of calls to the issuer. All refusals are the same: they reveal neither which organizations and
-//! service accounts exist nor what was wrong. The log has the reason.
+//! a bounded number of calls to the issuer. All refusals are the same: they reveal neither which organizations, service
+//! accounts and identity providers exist nor what was wrong. The log has the reason.
 
 use super::App;
 use canyon_domain::audit::AuditRecord;
+use canyon_domain::grant::Grant;
 use canyon_domain::ids::{OrgId, ServiceAccountId};
+use canyon_domain::inventory::Organization;
+use canyon_domain::known_principal::KnownPrincipal;
 use canyon_domain::ports::Clock;
 use canyon_domain::principal::{Principal, SignIn};
-use canyon_domain::service_account::ServiceAccount;
+use canyon_domain::trust_policy::TrustPolicy;
 use canyon_identity::bearer;
 use canyon_identity::verify::{
     Admission, Fetcher, IssuerKeys, PrivateIssuers, Refusal, SystemResolver, Verifier,
@@ -23,13 +26,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The lifetime of an issued token.
+/// The lifetime of a service account's token.
 pub(crate) const LIFE: Duration = Duration::from_mins(15);
-/// The most tokens that a service account is issued at once after a quiet time, when a fleet starts up.
+/// The most tokens that a service account or identity provider is issued at once after a quiet time, when a fleet
+/// starts up.
 const BURST: f64 = 1_000.0;
 /// The tokens that it is issued each second after that. With [`LIFE`] they suffice for 45,000 callers.
 const RATE: f64 = 50.0;
-/// The most service accounts with a remembered rate. Beyond that, all are forgotten.
+/// The most service accounts and identity providers with a remembered rate. Beyond that, all are forgotten.
 const MAX_BUCKETS: usize = 10_000;
 
 /// Verifies the tokens of sign-ins, and limits their rate.
@@ -39,7 +43,7 @@ pub struct SignInVerifier {
     buckets: Mutex<HashMap<Uuid, TokenBucket>>,
 }
 
-/// The tokens that a service account may still be issued, as of a time.
+/// The tokens that a service account or identity provider may still be issued, as of a time.
 #[derive(Clone, Copy, Debug)]
 struct TokenBucket {
     left: f64,
@@ -87,9 +91,9 @@ impl SignInVerifier {
 pub(crate) enum Denied {
     /// The token does not prove a right to sign in.
     Unknown,
-    /// An issuer that the service account trusts has signed the token, but the token has this fault.
+    /// A trusted issuer has signed the token, but the token has this fault.
     Known(String),
-    /// Too many tokens were issued for this service account.
+    /// Too many tokens were issued for this service account or identity provider.
     TooMany,
     /// The table cannot be read or written.
     Store(StoreError),
@@ -101,36 +105,50 @@ impl From<StoreError> for Denied {
     }
 }
 
+/// What the caller wants to sign in as.
+#[derive(Clone, Debug)]
+pub(crate) enum SignInAs {
+    /// A service account, by its id.
+    ServiceAccount(String),
+    /// A person of an identity provider, by the provider's id.
+    PersonOf(String),
+}
+
+/// An issued token.
+pub(crate) struct Issued {
+    pub(crate) secret: SecretString,
+    pub(crate) life: Duration,
+}
+
 impl App {
-    /// A token of the service account for the bearer of `subject_token`.
+    /// A token for the bearer of `subject_token`.
     pub(crate) async fn exchange(
         &self,
         org: &str,
-        service_account: &str,
+        sign_in_as: &SignInAs,
         subject_token: &SecretString,
-    ) -> Result<SecretString, Denied> {
-        let (principal, account) = self.principal_and_account(org, service_account).await?;
-        let policies = &account.trust_policies;
-        let judged =
-            self.sign_in_verifier.verifier.verify(subject_token.expose_secret(), policies).await;
-        let admission = judged.map_err(|refusal| denied(&account, &refusal))?;
-        if !self.sign_in_verifier.try_take(account.uuid, self.now()) {
-            return Err(Denied::TooMany);
+    ) -> Result<Issued, Denied> {
+        let org: OrgId = org.parse().map_err(|_| Denied::Unknown)?;
+        let org = self.table.organization_named(&org).await?.ok_or(Denied::Unknown)?;
+        match sign_in_as {
+            SignInAs::ServiceAccount(id) => self.exchange_for(org, id, subject_token).await,
+            SignInAs::PersonOf(id) => self.exchange_for_person(org, id, subject_token).await,
         }
-        self.issue(principal, &account, admission).await
     }
 
-    /// The service account, and the principal that signs in as it.
-    async fn principal_and_account(
+    async fn exchange_for(
         &self,
-        org: &str,
+        org: Organization,
         account: &str,
-    ) -> Result<(Principal, ServiceAccount), Denied> {
-        let unknown = |_| Denied::Unknown;
-        let org: OrgId = org.parse().map_err(unknown)?;
-        let id: ServiceAccountId = account.parse().map_err(unknown)?;
-        let org = self.table.organization_named(&org).await?.ok_or(Denied::Unknown)?;
+        subject_token: &SecretString,
+    ) -> Result<Issued, Denied> {
+        let id: ServiceAccountId = account.parse().map_err(|_| Denied::Unknown)?;
         let account = self.table.service_account(org.uuid, &id).await?.ok_or(Denied::Unknown)?;
+        let admission = self.admit(account.uuid, &account.trust_policies, subject_token).await;
+        let Admission { policy, subject, .. } = admission.map_err(|denied| {
+            denied.named(format_args!("trust policy of service account `{}`", account.id))
+        })?;
+        let (role, scoped_roles) = account.roles_by(policy);
         let principal = Principal {
             id: account.principal(),
             org: org.uuid,
@@ -139,33 +157,45 @@ impl App {
             scoped_roles: account.scoped_roles.clone(),
             runner: account.runner.clone(),
             operator: false,
-            sign_in: SignIn::default(),
+            sign_in: SignIn { subject: Some(subject), ..SignIn::default() },
         };
-        Ok((principal, account))
-    }
-
-    async fn issue(
-        &self,
-        principal: Principal,
-        account: &ServiceAccount,
-        admission: Admission,
-    ) -> Result<SecretString, Denied> {
-        let Admission { policy, subject } = admission;
-        let now = self.now();
-        let until = now + LIFE;
-        let secret = bearer::api_token(self.entropy.as_ref());
-        let (role, scoped_roles) = account.roles_by(policy);
-        let sign_in = SignIn { subject: Some(subject), ..SignIn::default() };
-        let principal = Principal { role, scoped_roles, sign_in, ..principal };
         let record = AuditRecord {
             by_right: format!("trust_policies[{policy}] of version {}", account.version),
-            details: Vec::new(),
             ..self.record(
                 &principal,
                 "service_account.sign_in",
                 format!("service-accounts/{}", account.id),
             )
         };
+        let principal = Principal { role, scoped_roles, ..principal };
+        self.issue(principal, account.grant(), LIFE, None, &record).await
+    }
+
+    /// Verifies a token by `policies`, and counts it for the service account or identity provider with this uuid.
+    pub(super) async fn admit(
+        &self,
+        of: Uuid,
+        policies: &[TrustPolicy],
+        subject_token: &SecretString,
+    ) -> Result<Admission, NotVerified> {
+        let sign_ins = &self.sign_in_verifier;
+        let token = subject_token.expose_secret();
+        let admission = sign_ins.verifier.verify(token, policies).await?;
+        if sign_ins.try_take(of, self.now()) { Ok(admission) } else { Err(NotVerified::TooMany) }
+    }
+
+    /// Issues a token for `life` from now on, and notes the principal's name if one is given.
+    pub(super) async fn issue(
+        &self,
+        principal: Principal,
+        grant: Grant,
+        life: Duration,
+        name: Option<KnownPrincipal>,
+        record: &AuditRecord,
+    ) -> Result<Issued, Denied> {
+        let now = self.now();
+        let until = now + life;
+        let secret = bearer::api_token(self.entropy.as_ref());
         let token = TokenRecord {
             hash: bearer::hash(secret.expose_secret()),
             principal,
@@ -173,23 +203,44 @@ impl App {
             created_at: now,
             expires_at: Some(until),
             labels: [].into(),
-            grant: Some(account.grant()),
+            grant: Some(grant),
         };
         // The token cannot exist: its secret is a new random number.
-        self.table.issue_token(&token, until, &record).await?;
-        Ok(secret)
+        self.table.issue_token(&token, until, name, record).await?;
+        Ok(Issued { secret, life })
     }
 }
 
-fn denied(account: &ServiceAccount, refusal: &Refusal) -> Denied {
-    tracing::info!(service_account = %account.id, %refusal, "refused a sign-in");
-    match refusal {
-        Refusal::NotVerified(_) => Denied::Unknown,
-        Refusal::OutsideValidity(reason) => Denied::Known(format!("the token {reason}")),
-        Refusal::NoMatchingPolicy(_) => Denied::Known(format!(
-            "the token is good, but matches no trust policy of service account `{}`: {refusal}",
-            account.id
-        )),
+/// Why a token was not admitted.
+#[derive(Debug)]
+pub(super) enum NotVerified {
+    /// It matches no policy.
+    Refused(Refusal),
+    /// Too many tokens were issued.
+    TooMany,
+}
+
+impl From<Refusal> for NotVerified {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl NotVerified {
+    /// The refusal for the caller, which names `policy`.
+    pub(super) fn named(self, policy: std::fmt::Arguments<'_>) -> Denied {
+        let refusal = match self {
+            Self::Refused(refusal) => refusal,
+            Self::TooMany => return Denied::TooMany,
+        };
+        tracing::info!(%policy, %refusal, "refused a sign-in");
+        match refusal {
+            Refusal::NotVerified(_) => Denied::Unknown,
+            Refusal::OutsideValidity(reason) => Denied::Known(format!("the token {reason}")),
+            Refusal::NoMatchingPolicy(_) => {
+                Denied::Known(format!("the token is good, but matches no {policy}: {refusal}"))
+            }
+        }
     }
 }
 

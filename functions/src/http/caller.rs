@@ -136,6 +136,24 @@ impl FromRequestParts<App> for Member {
     }
 }
 
+/// A principal with any role, also that of an agent.
+#[derive(Clone, Debug)]
+pub struct AnyRole(pub Arc<Principal>);
+
+impl FromRequestParts<App> for AnyRole {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        principal(parts, app).await.map(Self)
+    }
+}
+
+impl Deref for AnyRole {
+    type Target = Principal;
+    fn deref(&self) -> &Principal {
+        &self.0
+    }
+}
+
 impl Deref for Member {
     type Target = Principal;
     fn deref(&self) -> &Principal {

@@ -18,7 +18,7 @@ use canyon_api::deployment::{
 };
 use canyon_api::error::ErrorBody;
 use canyon_api::page::{Page, PageQuery};
-use canyon_domain::deployment::Status;
+use canyon_domain::deployment::{self, Status};
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
 use canyon_domain::principal::CallerId;
@@ -130,7 +130,11 @@ async fn list(
     let (status, kind, since) = (asked.status, asked.kind, query.since);
     let search = DeploymentSearch { status, kind, since, ..DeploymentSearch::of(scope) };
     let found = app.readable_deployments(&caller, search, request).await?;
-    let render = |deployment| render::summary(&caller.org_id, &deployment);
+    let names = app.names(&caller, found.items.iter().map(|found| found.created_by)).await?;
+    let render = |of: deployment::Deployment| Deployment {
+        created_by_name: names.of(of.created_by),
+        ..render::summary(&caller.org_id, &of)
+    };
     paging::answer_visible(&app, caller.org, found, &name, render).await.map(Json)
 }
 
@@ -193,7 +197,9 @@ async fn get(
 ) -> Result<Json<Deployment>, ApiError> {
     let (found, waiting) = app.deployment_and_wait(&caller, id).await?;
     let module = app.bundle_of(&caller, &found).await?.map(|bundle| render::module(&found, bundle));
-    Ok(Json(Deployment { module, ..render::deployment(&caller.org_id, &found, waiting) }))
+    let created_by_name = app.names(&caller, [found.created_by]).await?.of(found.created_by);
+    let answer = render::deployment(&caller.org_id, &found, waiting);
+    Ok(Json(Deployment { module, created_by_name, ..answer }))
 }
 
 /// Wait for the end of a deployment.

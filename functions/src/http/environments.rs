@@ -8,6 +8,7 @@ use super::{fields, paging};
 use crate::App;
 use crate::app::at_a_glance::AtAGlance;
 use crate::app::environments::{Deletion, EnvironmentRequest, Refresh, Removal};
+use crate::app::names::Names;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -136,7 +137,9 @@ async fn get(
 ) -> Result<Json<Environment>, ApiError> {
     let found = app.environment(&caller, Role::Viewer, &project, &env).await?;
     let deployments = app.deployments_at_a_glance(&found, caller.org).await?;
-    let deployments = deployments.last.is_some().then(|| render_deployments(&deployments));
+    let shown = deployments.last.iter().chain(&deployments.last_success);
+    let names = app.names(&caller, shown.map(|shown| shown.created_by)).await?;
+    let deployments = deployments.last.is_some().then(|| render_deployments(&deployments, &names));
     Ok(Json(Environment { deployments, ..render(found) }))
 }
 
@@ -263,7 +266,7 @@ fn render(of: inventory::Environment) -> Environment {
     }
 }
 
-fn render_deployments(of: &AtAGlance) -> EnvironmentDeployments {
+fn render_deployments(of: &AtAGlance, names: &Names) -> EnvironmentDeployments {
     let brief = |of: &Deployment| DeploymentBrief {
         id: of.id.0,
         mode: of.mode.as_str().to_owned(),
@@ -271,6 +274,7 @@ fn render_deployments(of: &AtAGlance) -> EnvironmentDeployments {
         status: of.status.as_str().to_owned(),
         created_at: of.created_at,
         created_by: of.created_by.0,
+        created_by_name: names.of(of.created_by),
         completed_at: of.completed_at,
     };
     EnvironmentDeployments {

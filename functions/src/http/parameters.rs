@@ -2,6 +2,7 @@
 
 use canyon_api::page::PageQuery;
 use canyon_domain::field_error::FieldErrors;
+use jiff::Timestamp;
 use utoipa::IntoParams;
 use utoipa::openapi::path::ParameterIn;
 
@@ -32,6 +33,29 @@ pub(super) fn one_of<T: Copy>(
         faults.add(path, format!("is one of {}", quoted(&names)));
     }
     found
+}
+
+/// The value of a parameter, if it is given and `parse` accepts it.
+pub(super) fn parsed<T>(
+    faults: &mut FieldErrors,
+    path: &str,
+    text: Option<&str>,
+    parse: impl FnOnce(&str) -> Result<T, &'static str>,
+) -> Option<T> {
+    match parse(text?) {
+        Ok(value) => Some(value),
+        Err(reason) => {
+            faults.add(path, reason);
+            None
+        }
+    }
+}
+
+/// A time.
+pub(super) fn time(faults: &mut FieldErrors, path: &str, text: Option<&str>) -> Option<Timestamp> {
+    parsed(faults, path, text, |text| {
+        text.parse().map_err(|_| "is a time such as 2026-01-31T12:00:00Z; write a `+` in it as %2B")
+    })
 }
 
 fn quoted(names: &[String]) -> String {

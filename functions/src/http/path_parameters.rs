@@ -50,6 +50,7 @@ fn describe(things: &str, name: &str) -> (RefOr<Schema>, String) {
         "projects" => described(String::schema(), "The project; its `/` is written `%2F`."),
         "runner-rules" => described(uuid(), "The rule."),
         "sessions" => described(u64::schema(), "The session."),
+        "variables" => described(String::schema(), "`terraform` or `environment`."),
         "tokens" => described(uuid(), "The token."),
         _ => (String::schema(), format!("The {}.", in_words(name))),
     }

@@ -13,7 +13,7 @@ use canyon_domain::{deployment, waiting};
 use jiff::Timestamp;
 use serde_json::json;
 
-/// A deployment in a list.
+/// A deployment in a list, without the name of its requester.
 pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
     Deployment {
         org_id: org.to_string(),
@@ -22,6 +22,7 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         id: of.id.0,
         created_at: of.created_at,
         created_by: of.created_by.0,
+        created_by_name: None,
         completed_at: of.completed_at,
         mode: of.mode.as_str().to_owned(),
         plan_only: of.plan_only,
@@ -69,7 +70,7 @@ fn commit(of: &FetchedModule) -> Option<String> {
     of.commit.as_ref().map(ToString::to_string)
 }
 
-/// A deployment with all fields but its module.
+/// A deployment with all fields but its module and the name of its requester.
 pub(super) fn deployment(
     org: &OrgId,
     of: &deployment::Deployment,

@@ -13,9 +13,11 @@ use canyon_api::page::{Page, PageQuery};
 use canyon_api::variable_set::{
     self as api, EffectiveVariables, VariableBody, VariableSet, VariableSetUpdateBody,
 };
+use canyon_api::variable_use::VariableSetQuery;
+use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvTypeId, ProjectId};
 use canyon_domain::principal::Principal;
-use canyon_domain::secret_reference::SecretReference;
+use canyon_domain::secret_reference::{SecretReference, SecretStoreId};
 use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::edit::{VariableEdit, VariableEdits};
 use canyon_domain::variables::effective::EffectiveVariable;
@@ -35,19 +37,28 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// List the sets of variables that the caller may read: of the organization, of projects and groups, of environment
-/// types, of environments. A scope without variables has no set.
+/// types, of environments. A scope without variables has no set. With `store`, a page may have fewer entries than requested, or
+/// none, although another page follows.
 #[utoipa::path(get, path = "/orgs/{orgId}/variable-sets", tag = "Variables",
     operation_id = "listVariableSets",
-    params(PageQuery),
+    params(VariableSetQuery, PageQuery),
     responses((status = 200, description = "A page of the list.", body = Page<VariableSet>), OfList))]
 async fn list(
     State(app): State<App>,
     caller: Member,
+    Params(query): Params<VariableSetQuery>,
     Params(page): Params<PageQuery>,
 ) -> Result<Json<Page<VariableSet>>, ApiError> {
-    let name = "variable-sets".to_owned();
+    let mut faults = FieldErrors::default();
+    let store = query.store.and_then(|id| fields::id(&mut faults, "store", &id));
+    faults.into_result(())?;
+    let of_store = |id: &SecretStoreId| format!("variable-sets?store={id}");
+    let name = store.as_ref().map_or_else(|| "variable-sets".to_owned(), of_store);
     let request = paging::request_of_visible(&app, caller.org, &page, &name).await?;
-    let found = app.variable_sets(&caller, &request).await?;
+    let found = match &store {
+        Some(store) => app.variable_sets_with_store(&caller, store, request).await?,
+        None => app.variable_sets(&caller, &request).await?,
+    };
     paging::answer_visible(&app, caller.org, found, &name, render).await.map(Json)
 }
 

@@ -53,7 +53,9 @@ async fn every_route_but_the_open_ones_refuses_a_request_without_a_good_token() 
         "/health",
         "/jobs/.well-known/jwks",
         "/jobs/.well-known/openid-configuration",
-        // This operation takes the token of another issuer, in a form.
+        // What a person reads before signing in, and two forms that have the token in them.
+        "/orgs/our-org/oauth/providers",
+        "/orgs/our-org/oauth/revoke",
         "/orgs/our-org/oauth/token",
     ];
     assert_eq!(open, known);

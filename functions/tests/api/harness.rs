@@ -6,6 +6,7 @@ use canyon_domain::ports::{Clock, Entropy};
 use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_functions::app::agent_registry::AgentRegistry;
 use canyon_functions::app::authentication::RecentTokens;
+use canyon_functions::app::names::RecentNames;
 use canyon_functions::app::token_exchange::SignInVerifier;
 use canyon_functions::http::{self, HttpSettings, Issuers};
 use canyon_functions::{App, changes::Changes};
@@ -118,6 +119,7 @@ impl Api {
                 clock.clone(),
             )),
             authenticated: RecentTokens::default(),
+            names: RecentNames::default(),
             agents: AgentRegistry::default(),
             api_url: url.clone(),
             up_since: jiff::Timestamp::MIN,

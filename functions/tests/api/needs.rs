@@ -19,8 +19,10 @@ pub(crate) enum Need {
     Environment(char),
     /// None: the list has only items that the caller may read.
     List,
+    /// Any role: the answer is about the caller itself.
+    AnyRole,
 }
-pub(crate) use Need::{Anywhere, Environment, List, Nothing, Own, Project, Seen, Whole};
+pub(crate) use Need::{AnyRole, Anywhere, Environment, List, Nothing, Own, Project, Seen, Whole};
 
 /// The token of an agent.
 pub(crate) const AGENT: Need = Own("an agent");
@@ -39,6 +41,7 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("createEnvironment", Environment('A')),
     ("createEnvironmentType", Whole('A')),
     ("createEventSource", Whole('A')),
+    ("createIdentityProvider", Whole('A')),
     ("createOrganization", Own("the operator")),
     ("createProject", Project('A')),
     ("createRunner", Whole('A')),
@@ -51,6 +54,7 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("deleteEnvironment", Environment('A')),
     ("deleteEnvironmentType", Whole('A')),
     ("deleteEventSource", Whole('A')),
+    ("deleteIdentityProvider", Whole('A')),
     ("deleteProject", Project('A')),
     ("deleteRunner", Whole('A')),
     ("deleteRunnerProfile", Whole('A')),
@@ -63,6 +67,7 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("forgetAgent", Whole('A')),
     ("getAgent", Whole('V')),
     ("getArchive", Anywhere('V')),
+    ("getCaller", AnyRole),
     ("getConcurrencyLimit", Whole('V')),
     ("getDeployment", Environment('V')),
     ("getDeploymentBundle", JOB),
@@ -73,8 +78,13 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("getEnvironment", Environment('V')),
     ("getEnvironmentTypeVariables", Whole('V')),
     ("getEnvironmentVariables", Environment('V')),
+    ("getIdentityProvider", Whole('V')),
     ("getOrganizationGitCredentials", Whole('V')),
     ("getProjectGitCredentials", Project('V')),
+    ("listIdentityProviders", Whole('V')),
+    ("listSignInChoices", Nothing),
+    ("revokeToken", Nothing),
+    ("updateIdentityProvider", Whole('A')),
     ("updateOrganizationGitCredentials", Whole('A')),
     ("updateProjectGitCredentials", Project('A')),
     ("getOrganizationVariables", Whole('V')),
@@ -115,6 +125,7 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("listServiceAccounts", Whole('V')),
     ("listTokens", Whole('A')),
     ("listVariableSets", List),
+    ("listVariableUses", List),
     ("openAgentSession", AGENT),
     ("pollAgentWork", AGENT),
     ("putArchive", Anywhere('D')),

@@ -40,9 +40,12 @@ async fn the_operator_reaches_nothing_of_any_organization() {
                 let Ok(method) = method.to_uppercase().parse::<Method>() else { continue };
                 let body = (method != Method::GET).then(|| b"{}".to_vec());
                 let refused = api.send(method.clone(), &path, Some(OPERATOR), body).await;
-                // Routes of runners accept no API token, and the sign-in needs a form.
-                let form = refused.0 == 415 && path.ends_with("/oauth/token");
-                let is_refused = form || matches!(refused.0, 401 | 404 | 405);
+                // Routes of runners accept no API token, and sign-in and sign-out need a form. Any reader may list the
+                // ways to sign in: the operator finds none that others do not.
+                let form = refused.0 == 415
+                    && ["/oauth/token", "/oauth/revoke"].iter().any(|end| path.ends_with(end));
+                let open = path.ends_with("/oauth/providers");
+                let is_refused = form || open || matches!(refused.0, 401 | 404 | 405);
                 assert!(is_refused, "{method} {path}: {refused:?}");
                 tried += 1;
             }

@@ -66,12 +66,24 @@ async fn a_cursor_of_another_list_is_refused() {
 }
 
 /// The lists with filters, and filter values that several objects have.
-const FILTERED: [(&str, &[&str]); 6] = [
+const FILTERED: [(&str, &[&str]); 9] = [
     ("/agents", &["state=pending"]),
+    (
+        "/audit-records",
+        &[
+            "action=runner",
+            "by=AUTHOR",
+            "subject=projects",
+            "since=2020-01-01T00:00:00Z",
+            "until=2040-01-01T00:00:00Z",
+        ],
+    ),
     ("/runners", &["byRunnerType=local"]),
     ("/runner-rules", &["byRunnerId=laptop", "byEnvTypeId=dev", "byProjectId=shop"]),
     ("/envs", &["byEnvTypeId=dev"]),
     ("/projects/shop/envs", &["byEnvTypeId=dev"]),
+    ("/variable-sets", &["store=team"]),
+    ("/variables/{kind}/{name}/uses", &["scope=organization"]),
     (
         "/deployments",
         &[
@@ -136,8 +148,19 @@ async fn a_cursor_of_a_filtered_list_is_refused_under_every_other_filter() {
     for _ in 0..2 {
         api.make("/deployments", order()).await;
     }
+    let configuration = json!({ "type": "aws-ssm", "region": "eu-central-1" });
+    api.make("/secret-stores", json!({ "id": "team", "store_configuration": configuration })).await;
+    let reference = json!({ "reference": { "store": "team", "ref": "/x" } });
+    for path in ["/variables", "/projects/shop/variables"] {
+        let body = json!({ "terraform": { "region": reference } });
+        assert_eq!(api.patch(path, body).await.0, 200);
+    }
+    let newest = &api.get("/audit-records?per_page=1").await.1["items"][0];
+    let author = newest["by"].as_str().unwrap();
     for (path, filters) in FILTERED {
-        let every: Vec<_> = std::iter::once("").chain(filters.iter().copied()).collect();
+        let path = path.replace("{kind}", "terraform").replace("{name}", "region");
+        let filters = filters.iter().map(|filter| filter.replace("AUTHOR", author));
+        let every: Vec<_> = std::iter::once(String::new()).chain(filters).collect();
         for from in &every {
             let (_, page) = api.get(&format!("{path}?per_page=1&{from}")).await;
             let cursor = page["next_page_token"].as_str();

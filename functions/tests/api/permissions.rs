@@ -7,7 +7,7 @@
 use crate::harness::{Answer, Api};
 use crate::job::CODE;
 use crate::needs::{
-    Anywhere, Environment, JOB, List, NEEDS, Need, Nothing, Own, Project, Seen, Whole,
+    AnyRole, Anywhere, Environment, JOB, List, NEEDS, Need, Nothing, Own, Project, Seen, Whole,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -225,7 +225,7 @@ fn wanted(operation: &str, need: Need, roles: &[char], place: usize) -> Vec<Outc
             vec![Outcome::Allowed, Outcome::Hidden]
         }
         (Whole(_) | Anywhere(_) | Own(_), _) => vec![Outcome::Denied],
-        (List | Nothing, _) => vec![Outcome::Allowed],
+        (List | AnyRole | Nothing, _) => vec![Outcome::Allowed],
         (Seen, _) => vec![expected('s', of_project)],
         // A caller that sends a name knows it already.
         (Project(needed), "createProject") if rank(of_project) < rank(needed) => {
@@ -332,6 +332,7 @@ fn the_page_of_permissions_says_what_the_table_says() {
             Seen => "any role in the project, or in part of it".to_owned(),
             Project(needed) => format!("`{}` in the project", role(needed)),
             Environment(needed) => format!("`{}` in the environment", role(needed)),
+            AnyRole => "any role".to_owned(),
             List => "any role; lists what the caller may read".to_owned(),
         };
         writeln!(table, "| `{id}` | `{method} {path}` | {needs} |").unwrap();

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-const URL: &str = "https://issuer.example.com";
+pub(crate) const URL: &str = "https://issuer.example.com";
 pub(crate) const AUDIENCE: &str = "canyon-our-org";
 pub(crate) const SUBJECT: &str = "system:serviceaccount:canyon:agent";
-const GRANT: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
-const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
+pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+pub(crate) const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 
 /// An issuer that signs any claims.
 pub(crate) struct Foreign {
@@ -41,18 +41,31 @@ impl Foreign {
         })
     }
 
+    pub(crate) async fn keys(&self) -> Value {
+        json!(self.issuer.jwks().await.unwrap())
+    }
+
     pub(crate) async fn token(&self, subject: &str, audience: &str) -> String {
+        self.token_with(subject, audience, Map::new()).await
+    }
+
+    pub(crate) async fn token_with(
+        &self,
+        subject: &str,
+        audience: &str,
+        claims: Map<String, Value>,
+    ) -> String {
         let statement = AssertionRequest {
             subject: subject.to_owned(),
             audience: audience.to_owned(),
-            claims: Map::new(),
+            claims,
             lifetime: Duration::from_mins(10),
         };
         self.issuer.assertion(&statement).await.unwrap().expose_secret().to_owned()
     }
 }
 
-async fn exchange(api: &Api, org: &str, form: &[(&str, &str)]) -> (u16, Value) {
+pub(crate) async fn exchange(api: &Api, org: &str, form: &[(&str, &str)]) -> (u16, Value) {
     let url = format!("{}/orgs/{org}/oauth/token", api.url);
     let response = api.http.post(url).form(form).send().await.unwrap();
     assert_eq!(response.headers()["cache-control"], "no-store");

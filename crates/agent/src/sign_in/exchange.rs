@@ -6,7 +6,7 @@
 use super::SignInError;
 use super::source::Source;
 use crate::backoff::Backoff;
-use canyon_api::client::{Client, ClientError};
+use canyon_api::client::{Client, ClientError, SignInAs};
 use canyon_domain::causes::Causes;
 use canyon_domain::ids::{OrgId, ServiceAccountId};
 use secrecy::{ExposeSecret, SecretString};
@@ -112,7 +112,10 @@ impl Exchange {
     async fn exchange(&self) -> Result<CurrentToken, Failure> {
         let subject = self.source.token().await?;
         let began = Instant::now();
-        let answer = self.client.exchange_token(&subject, self.account.as_str()).await;
+        let answer = self
+            .client
+            .exchange_token(&subject, SignInAs::ServiceAccount(self.account.as_str()))
+            .await;
         let answer = answer.map_err(|error| self.failure(&error))?;
         let life = Duration::from_secs(answer.expires_in);
         Ok(CurrentToken {

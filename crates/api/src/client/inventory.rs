@@ -4,7 +4,9 @@
 //! JSON unchanged. The server checks it; an answer has the form of the wire type of the path.
 
 use super::{Client, ClientError};
+use crate::page::{Page, PageQuery};
 use reqwest::{Method, StatusCode};
+use serde::Serialize;
 use serde_json::Value;
 
 impl Client {
@@ -44,13 +46,27 @@ impl Client {
                 Some(token) => request.query(&[("page", token)]),
                 None => request,
             };
-            let page: crate::page::Page<Value> = self.read(request).await?;
+            let page: Page<Value> = self.read(request).await?;
             items.extend(page.items);
             match page.next_page_token {
                 Some(token) => next = Some(token),
                 None => return Ok(items),
             }
         }
+    }
+
+    /// A page of a list.
+    ///
+    /// # Errors
+    ///
+    /// 400 names each faulty filter.
+    pub async fn page(
+        &self,
+        path: &[&str],
+        filter: &impl Serialize,
+        page: &PageQuery,
+    ) -> Result<Page<Value>, ClientError> {
+        self.read(self.request(Method::GET, path).query(filter).query(page)).await
     }
 
     /// Changes a thing.

@@ -3,23 +3,51 @@
 use super::{Client, ClientError};
 use crate::page::{Page, PageQuery};
 use crate::variable_set::{EffectiveVariables, VariableSet, VariableSetUpdateBody};
+use crate::variable_use::{VariableSetQuery, VariableUse, VariableUseQuery};
 use reqwest::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 impl Client {
-    /// All sets of variables that the caller may read.
+    /// All sets of variables that match and that the caller may read.
     ///
     /// # Errors
     ///
-    /// No status of its own; see [`ClientError`].
-    pub async fn variable_sets(&self) -> Result<Vec<VariableSet>, ClientError> {
-        let mut sets = Vec::new();
+    /// 400 if the filter is malformed.
+    pub async fn variable_sets(
+        &self,
+        filter: &VariableSetQuery,
+    ) -> Result<Vec<VariableSet>, ClientError> {
+        self.whole_list(&["variable-sets"], filter).await
+    }
+
+    /// The environments that get a variable, among those that the caller may read.
+    ///
+    /// # Errors
+    ///
+    /// 400 if the name or the filter is malformed.
+    pub async fn variable_uses(
+        &self,
+        kind: &str,
+        name: &str,
+        filter: &VariableUseQuery,
+    ) -> Result<Vec<VariableUse>, ClientError> {
+        self.whole_list(&["variables", kind, name, "uses"], filter).await
+    }
+
+    async fn whole_list<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        filter: &impl Serialize,
+    ) -> Result<Vec<T>, ClientError> {
+        let mut items = Vec::new();
         let mut query = PageQuery { per_page: Some(100), page: None };
         loop {
-            let request = self.request(Method::GET, &["variable-sets"]).query(&query);
-            let page: Page<VariableSet> = self.read(request).await?;
-            sets.extend(page.items);
+            let request = self.request(Method::GET, path).query(filter).query(&query);
+            let page: Page<T> = self.read(request).await?;
+            items.extend(page.items);
             if page.next_page_token.is_none() {
-                return Ok(sets);
+                return Ok(items);
             }
             query.page = page.next_page_token;
         }

@@ -1,8 +1,7 @@
 //! `canyon list`.
 
 use crate::answer::json;
-use crate::commands::variable_scope::Scope;
-use crate::commands::{git_credentials, variables};
+use crate::commands::{audit, git_credentials, variable_uses, variables};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
@@ -87,12 +86,16 @@ enum What {
     GitCredentials(git_credentials::List),
     /// Variables that are kept for jobs; secrets without their values
     #[command(visible_alias = "variable")]
-    Variables(Scope),
+    Variables(variables::List),
+    /// The environments whose jobs get a variable that is kept, and from which scope
+    #[command(visible_alias = "variable-use")]
+    VariableUses(variable_uses::Arguments),
     /// API tokens, without their secrets
     #[command(visible_alias = "token")]
     Tokens,
-    /// Audit records: who changed what
-    Audit,
+    /// Audit records: who changed what, newest first
+    #[command(visible_alias = "audit-records")]
+    Audit(audit::Arguments),
 }
 
 pub(crate) async fn run(
@@ -115,7 +118,8 @@ pub(crate) async fn run(
         What::Environments { project } => (Kind::Environment, project, vec![]),
         What::Plain(plain) => (Kind::Plain(plain.kind()), None, vec![]),
         What::GitCredentials(given) => return git_credentials::list(&given, client, output).await,
-        What::Variables(scope) => return variables::list(&scope, client, output).await,
+        What::Variables(given) => return variables::list(given, client, output).await,
+        What::VariableUses(given) => return variable_uses::run(given, client, output).await,
         What::Limits => (Kind::ConcurrencyLimit, None, vec![]),
         What::Agents { pending } => {
             let filter = pending.then(|| ("state", "pending".to_owned()));
@@ -130,14 +134,7 @@ pub(crate) async fn run(
             output.list(deployments(client, &filter, limit).await?, &DEPLOYMENT_COLUMNS)?;
             return Ok(Exit::Ok);
         }
-        What::Audit => {
-            let mut records = client.list(&["audit-records"], &[]).await?;
-            if output.format == Format::Table {
-                records.iter_mut().for_each(show_details);
-            }
-            output.list(records, &["at", "action", "subject", "by", "by_right", "details"])?;
-            return Ok(Exit::Ok);
-        }
+        What::Audit(filter) => return audit::run(filter, client, output).await,
     };
     let mut items = client.list(&resource::collection(kind, project.as_deref()), &filter).await?;
     if output.format == Format::Table {
@@ -176,18 +173,6 @@ fn show_resources(environment: &mut Value) {
         (None, _) => Value::Null,
     };
     environment["resources"] = count;
-}
-
-/// Keeps the first lines only; the other formats show all of them.
-fn show_details(record: &mut Value) {
-    const SHOWN: usize = 3;
-    let all: Vec<&str> =
-        record["details"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut shown: Vec<_> = all.iter().take(SHOWN).map(|line| line.replace('\n', " ")).collect();
-    if all.len() > SHOWN {
-        shown.push(format!("and {} more", all.len() - SHOWN));
-    }
-    record["details"] = shown.join(", ").into();
 }
 
 /// Copies what an agent reported out of its session, for the table.

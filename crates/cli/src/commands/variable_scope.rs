@@ -29,6 +29,18 @@ impl Scope {
         }
     }
 
+    /// The scope as the API writes it; `None` if none is given.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self { project: Some(project), env: Some(env), .. } => {
+                Some(format!("environment:{project}/{env}"))
+            }
+            Self { project: Some(project), .. } => Some(format!("project:{project}")),
+            Self { environment_type: Some(id), .. } => Some(format!("env-type:{id}")),
+            Self { .. } => None,
+        }
+    }
+
     pub(crate) fn is_given(&self) -> bool {
         self.project.is_some() || self.environment_type.is_some()
     }

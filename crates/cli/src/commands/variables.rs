@@ -12,6 +12,7 @@ use crate::retry::retry_contended;
 use crate::variables::by_form;
 use canyon_api::client::Client;
 use canyon_api::variable_set::{SecretReference, VariableBody, VariableSetUpdateBody};
+use canyon_api::variable_use::VariableSetQuery;
 use canyon_domain::json::Json;
 use canyon_domain::secret_text::MIN_SECRET_BYTES;
 use serde_json::json;
@@ -111,6 +112,16 @@ Example:
   canyon unset git-credential --project shop https://github.com/acme"
     )]
     GitCredential(git_credentials::Unset),
+}
+
+/// Which variables `canyon list` lists.
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    scope: Scope,
+    /// Only those whose values are in this secret store, of every scope
+    #[arg(long, value_name = "ID", conflicts_with_all = ["project", "env", "environment_type"])]
+    store: Option<String>,
 }
 
 /// What `canyon explain` explains.
@@ -283,11 +294,12 @@ pub(crate) async fn unset(
 }
 
 /// Lists the variables of one scope, or of all that the caller may read.
-pub(crate) async fn list(scope: &Scope, client: &Client, output: Output) -> Result<Exit, CliError> {
+pub(crate) async fn list(given: List, client: &Client, output: Output) -> Result<Exit, CliError> {
+    let List { scope, store } = given;
     let sets = if scope.is_given() {
         vec![client.variables(&scope.path()).await?]
     } else {
-        client.variable_sets().await?
+        client.variable_sets(&VariableSetQuery { store }).await?
     };
     show(sets, output)
 }

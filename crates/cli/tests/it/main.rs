@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
+mod audit;
 mod canned_server;
 mod commands;
 mod confirming;
@@ -16,3 +17,4 @@ mod rollback;
 mod state;
 mod status;
 mod terminal;
+mod variable_uses;

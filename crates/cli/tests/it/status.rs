@@ -78,7 +78,7 @@ fn an_idle_organization_has_an_empty_status() {
 }
 
 /// The first `count` lines of a watch, which has no end of its own.
-fn watch(server: &CannedServer, call: &str, count: usize) -> Vec<String> {
+pub(crate) fn watch(server: &CannedServer, call: &str, count: usize) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Invocation::new(folder.path(), call).at(server).spawn();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();

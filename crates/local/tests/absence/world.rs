@@ -9,6 +9,7 @@ use canyon_domain::principal::{Principal, Role, SignIn};
 use canyon_functions::App;
 use canyon_functions::app::agent_registry::AgentRegistry;
 use canyon_functions::app::authentication::RecentTokens;
+use canyon_functions::app::names::RecentNames;
 use canyon_functions::app::token_exchange::SignInVerifier;
 use canyon_functions::changes::Changes;
 use canyon_functions::http::{HttpSettings, router};
@@ -181,6 +182,7 @@ async fn app(folder: &TempDir, url: &str, clock: &AdjustedClock) -> App {
         changes: Changes::new(Duration::from_secs(1)),
         sign_in_verifier: Arc::new(SignInVerifier::new(PrivateIssuers::default(), clock)),
         authenticated: RecentTokens::default(),
+        names: RecentNames::default(),
         agents: AgentRegistry::default(),
         api_url: url.to_owned(),
         up_since: Timestamp::MIN,

@@ -20,6 +20,7 @@ use canyon_domain::runner::RunnerDefinition;
 use canyon_functions::App;
 use canyon_functions::app::agent_registry::AgentRegistry;
 use canyon_functions::app::authentication::RecentTokens;
+use canyon_functions::app::names::RecentNames;
 use canyon_functions::app::token_exchange::SignInVerifier;
 use canyon_functions::changes::Changes;
 use canyon_functions::http::{HttpSettings, router};
@@ -223,6 +224,7 @@ async fn app(folder: &TempDir, url: &str) -> App {
             Arc::new(System),
         )),
         authenticated: RecentTokens::default(),
+        names: RecentNames::default(),
         agents: AgentRegistry::default(),
         api_url: url.to_owned(),
         up_since: Timestamp::MIN,

@@ -4,6 +4,7 @@ use crate::world::{
     World, at, bundle, count, everything, hash, principal, queued, race, record, record_at,
 };
 use canyon_domain::attempt::Outcome;
+use canyon_domain::audit_filter::AuditFilter;
 use canyon_domain::deployment::{ResourceCounts, StoredResults};
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::ids::DeploymentId;
@@ -67,7 +68,10 @@ async fn an_acceptance_that_fails_for_any_reason_writes_nothing(table: Table) {
     same_id.id = first.id;
     let (used, mut free) = (key(second.id, 2), key(second.id, 2));
     "another".clone_into(&mut free.key);
-    let written = world.table.audit_records(world.org, at(0), at(9), &crate::pages::first(1)).await;
+    let written = world
+        .table
+        .audit_records(world.org, at(0), at(9), &AuditFilter::default(), &crate::pages::first(1))
+        .await;
     let known = written.unwrap().items[0].clone();
 
     let cases = [

@@ -1,6 +1,7 @@
 //! A scope has one event source, a change moves its guard, and a rejection is recorded once.
 
 use crate::world::{at, count, everything, id, race, record, record_at};
+use canyon_domain::audit_filter::AuditFilter;
 use canyon_domain::event_source::{EventSource, Scope};
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::principal::Role;
@@ -182,7 +183,8 @@ async fn a_rejection_is_recorded_once_for_all_deliveries_of_an_event(table: Tabl
     );
     let all = PageRequest { limit: 100, after: None };
     for (org, wanted) in [(ours, 2), (theirs, 1)] {
-        let page = table.audit_records(org, at(0), at(100), &all).await.unwrap();
+        let page =
+            table.audit_records(org, at(0), at(100), &AuditFilter::default(), &all).await.unwrap();
         assert_eq!(page.items.len(), wanted);
     }
 }

@@ -6,6 +6,7 @@ use crate::world::{
     World, at, bundle, environment, everything, hash, id, principal, queued, record,
 };
 use canyon_domain::attempt::Outcome;
+use canyon_domain::audit_filter::AuditFilter;
 use canyon_domain::change::Change;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::display_name::DisplayName;
@@ -146,7 +147,12 @@ async fn an_organization_finds_nothing_of_another(table: Table) {
         table.environments(outsider, Some(&shop), &all, |_| true).await.unwrap().items.len(),
         table.deployments(outsider, &DeploymentFilter::All, &all).await.unwrap().items.len(),
         table.deployments(outsider, &by_env, &all).await.unwrap().items.len(),
-        table.audit_records(outsider, at(0), at(9), &all).await.unwrap().items.len(),
+        table
+            .audit_records(outsider, at(0), at(9), &AuditFilter::default(), &all)
+            .await
+            .unwrap()
+            .items
+            .len(),
     ];
     assert_eq!(listed, [0; 10]);
 

@@ -30,6 +30,7 @@ mod ends;
 mod environments;
 mod event_sources;
 mod faults;
+mod identity_providers;
 mod inventory;
 mod isolation;
 mod item_sizes;

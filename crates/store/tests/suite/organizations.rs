@@ -65,8 +65,8 @@ async fn of_16_creators_of_one_organization_one_wins_and_the_others_write_nothin
     assert_eq!(table.organization(winner.uuid).await.unwrap(), Some(winner));
     assert_eq!(
         everything(&table).await.len(),
-        5,
-        "two for the organization, two for its token, one record"
+        6,
+        "two for the organization, two for its token, its name, one record"
     );
 }
 
@@ -109,5 +109,5 @@ async fn the_settings_of_an_organization_are_the_same_by_its_name_and_by_its_uui
     assert_eq!(table.update_organization(&refusing, &record()).await.unwrap(), Saved::Yes);
     assert_eq!(table.organization(acme.uuid).await.unwrap(), Some(refusing.clone()));
     assert_eq!(table.organization_named(&acme.id).await.unwrap(), Some(refusing));
-    assert_eq!(everything(&table).await.len(), 6, "one record more");
+    assert_eq!(everything(&table).await.len(), 7, "one record more");
 }

@@ -2,6 +2,7 @@
 
 use crate::world::{World, environment, id, project, record, runner};
 use base64::Engine as _;
+use canyon_domain::audit_filter::AuditFilter;
 use canyon_store::page::{Cursor, Page, PageRequest};
 use canyon_store::{Table, meter::Meter};
 use std::fmt::Debug;
@@ -146,6 +147,15 @@ async fn a_forged_cursor_stays_in_the_same_list(table: Table) {
             .deployments(org, &canyon_store::deployment_lists::DeploymentFilter::All, &request)
             .await
             .unwrap();
-        table.audit_records(org, crate::world::at(0), crate::world::at(9), &request).await.unwrap();
+        table
+            .audit_records(
+                org,
+                crate::world::at(0),
+                crate::world::at(9),
+                &AuditFilter::default(),
+                &request,
+            )
+            .await
+            .unwrap();
     }
 }

@@ -96,11 +96,11 @@ async fn a_change_or_deletion_of_a_service_account_from_a_stale_version_is_lost(
 async fn an_issued_token_is_found_by_its_secret_and_in_no_list(table: Table) {
     let org = org();
     let issued = TokenRecord { grant: Some(account("ci").grant()), ..token(org, 1, "secret") };
-    let made = table.issue_token(&issued, at(900), &record()).await.unwrap();
+    let made = table.issue_token(&issued, at(900), None, &record()).await.unwrap();
     assert_eq!(made, Created::Yes);
     assert_eq!(table.token_by_secret(&issued.hash).await.unwrap(), Some(issued.clone()));
     let request = PageRequest { limit: 10, after: None };
     assert!(table.tokens(org, &request).await.unwrap().items.is_empty());
-    let again = table.issue_token(&issued, at(900), &record()).await.unwrap();
+    let again = table.issue_token(&issued, at(900), None, &record()).await.unwrap();
     assert_eq!(again, Created::Exists);
 }

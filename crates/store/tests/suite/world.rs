@@ -4,6 +4,7 @@
 use crate::items::{get, item};
 use canyon_domain::attempt::{Limits, SecretHash};
 use canyon_domain::audit::AuditRecord;
+use canyon_domain::audit_filter::AuditFilter;
 use canyon_domain::deployment::{Deployment, Mode, Status, StoredResults};
 use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
@@ -265,7 +266,10 @@ impl World {
     /// The number of audit records.
     pub(crate) async fn records(&self) -> usize {
         let request = PageRequest { limit: 100, after: None };
-        let page = self.table.audit_records(self.org, at(-86_400), at(86_400), &request).await;
+        let page = self
+            .table
+            .audit_records(self.org, at(-86_400), at(86_400), &AuditFilter::default(), &request)
+            .await;
         page.unwrap().items.len()
     }
 }
