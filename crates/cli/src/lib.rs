@@ -33,6 +33,8 @@ mod identity;
 mod jq;
 mod json_lines;
 #[cfg(feature = "local")]
+mod listen_address;
+#[cfg(feature = "local")]
 mod local_run;
 mod log_tail;
 mod login_context;
@@ -49,6 +51,7 @@ mod since;
 mod suggestion;
 mod summary;
 mod table;
+mod timed_log;
 mod variables;
 mod yaml;
 
