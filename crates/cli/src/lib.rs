@@ -52,11 +52,13 @@ mod suggestion;
 mod summary;
 mod table;
 mod timed_log;
+mod value_completion;
 mod variables;
 mod yaml;
 
 use arguments::{Cli, Global};
 use clap::FromArgMatches as _;
+use clap_complete::CompleteEnv;
 use error::CliError;
 use exit::Exit;
 use output::{Format, Output};
@@ -65,6 +67,8 @@ use std::process::ExitCode;
 /// Runs the command that this process's arguments give.
 #[must_use]
 pub fn run() -> ExitCode {
+    // If a shell asks for completions, this prints them and ends the process.
+    CompleteEnv::with_factory(value_completion::command).var(value_completion::VARIABLE).complete();
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => {
