@@ -59,7 +59,11 @@ fn text(line: &[u8]) -> Vec<u8> {
     let time = event.time;
     // With the time in each line, a line found by `grep` says when it was written.
     let lines = message.lines().filter(|line| !line.trim().is_empty());
-    lines.map(|line| format!("{time:.3} {line}\n")).collect::<String>().into_bytes()
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "{time:.3} {line}");
+    }
+    text.into_bytes()
 }
 
 #[cfg(test)]

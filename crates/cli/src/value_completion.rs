@@ -83,8 +83,8 @@ fn kind(noun: &str) -> Option<Kind> {
     })
 }
 
-fn candidates(named: Named) -> Vec<CompletionCandidate> {
-    let names = match named {
+fn candidates(of: Named) -> Vec<CompletionCandidate> {
+    let names = match of {
         Named::Context => config_file::load()
             .ok()
             .map(|file| file.contexts.keys().map(ContextName::to_string).collect()),
