@@ -9,7 +9,6 @@ use crate::commands::{
     variables, version, wait, whoami,
 };
 use crate::error::CliError;
-use crate::examples;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::settings::{SettingFlags, Settings};
@@ -23,7 +22,7 @@ pub(crate) fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
     }
     let command = match cli.command {
         Command::Completion(arguments) => {
-            return completion::run(&arguments, &mut examples::command(), output);
+            return completion::run(&arguments, output);
         }
         Command::Token(arguments) if arguments.is_offline() => return token::new(output),
         #[cfg(feature = "local")]

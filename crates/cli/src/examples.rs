@@ -78,7 +78,7 @@ const EXAMPLES: [(&str, &[&str]); 32] = [
     ),
     ("token", &["canyon token new"]),
     ("local", &["canyon local --listen 127.0.0.1:8080"]),
-    ("completion", &["canyon completion bash > /etc/bash_completion.d/canyon"]),
+    ("completion", &["canyon completion bash > canyon.bash"]),
     ("version", &["canyon version"]),
 ];
 

@@ -33,6 +33,8 @@ mod identity;
 mod jq;
 mod json_lines;
 #[cfg(feature = "local")]
+mod listen_address;
+#[cfg(feature = "local")]
 mod local_run;
 mod log_tail;
 mod login_context;
@@ -50,11 +52,14 @@ mod since;
 mod suggestion;
 mod summary;
 mod table;
+mod timed_log;
+mod value_completion;
 mod variables;
 mod yaml;
 
 use arguments::{Cli, Global};
 use clap::FromArgMatches as _;
+use clap_complete::CompleteEnv;
 use error::CliError;
 use exit::Exit;
 use output::{Format, Output};
@@ -63,6 +68,8 @@ use std::process::ExitCode;
 /// Runs the command that this process's arguments give.
 #[must_use]
 pub fn run() -> ExitCode {
+    // If a shell asks for completions, this prints them and ends the process.
+    CompleteEnv::with_factory(value_completion::command).var(value_completion::VARIABLE).complete();
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -26,6 +26,11 @@ macro_rules! plain_resources {
                 match self { $(Self::$one => $noun,)+ }
             }
 
+            /// The kind whose commands have this name.
+            pub(crate) fn of_command(name: &str) -> Option<Self> {
+                match name { $($singular => Some(Self::$one),)+ _ => None }
+            }
+
             /// The path of the list of its resources.
             pub(crate) fn path(self) -> &'static str {
                 match self { $(Self::$one => $path,)+ }

@@ -163,13 +163,13 @@ mod tests {
     use secrecy::ExposeSecret;
 
     fn file(contexts: &[(&str, Option<&str>)], current: Option<&str>) -> ConfigFile {
-        let context = |org: &Option<&str>| Context {
+        let context = |org: Option<&str>| Context {
             url: Some("http://127.0.0.1:1".to_owned()),
             org: org.map(str::to_owned),
             token: Some("context".into()),
             ..Context::default()
         };
-        let contexts = contexts.iter().map(|(name, org)| (name.parse().unwrap(), context(org)));
+        let contexts = contexts.iter().map(|(name, org)| (name.parse().unwrap(), context(*org)));
         ConfigFile {
             current: current.map(|name| name.parse().unwrap()),
             contexts: contexts.collect(),

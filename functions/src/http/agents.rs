@@ -3,6 +3,7 @@
 use super::body::{Body, Params};
 use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
+use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use crate::App;
@@ -40,8 +41,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 async fn list(
     State(app): State<App>,
     caller: Viewer,
-    Params(page): Params<PageQuery>,
-    Params(query): Params<AgentQuery>,
+    ListQuery { filter: query, page }: ListQuery<AgentQuery>,
 ) -> Result<Json<Page<AgentView>>, ApiError> {
     let name = format!("agents?{}", query.state.map_or("", Adoption::as_str));
     let request = paging::request(&page, &name)?;

@@ -1,8 +1,9 @@
 //! Limits on the number of concurrent jobs.
 
-use super::body::{Body, Params};
+use super::body::Body;
 use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
+use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use crate::App;
@@ -32,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 async fn list(
     State(app): State<App>,
     caller: Viewer,
-    Params(page): Params<PageQuery>,
+    ListQuery { page, .. }: ListQuery,
 ) -> Result<Json<Page<ConcurrencyLimit>>, ApiError> {
     let name = "concurrency-limits".to_owned();
     let request = paging::request(&page, &name)?;

@@ -1,9 +1,10 @@
 //! Environment types.
 
-use super::body::{Body, Params};
+use super::body::Body;
 use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
 use super::fields;
+use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use crate::App;
@@ -50,7 +51,7 @@ async fn create(
 async fn list(
     State(app): State<App>,
     caller: Viewer,
-    Params(page): Params<PageQuery>,
+    ListQuery { page, .. }: ListQuery,
 ) -> Result<Json<Page<EnvironmentType>>, ApiError> {
     let name = "env-types".to_owned();
     let request = paging::request(&page, &name)?;

@@ -2,7 +2,9 @@
 
 use super::body::{Body, Params};
 use super::caller::{Ids, Member};
+use super::environment_filter::EnvironmentFilter;
 use super::error::ApiError;
+use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
@@ -69,47 +71,29 @@ async fn create(
 /// List the environments of a project.
 #[utoipa::path(get, path = "/orgs/{orgId}/projects/{projectId}/envs", tag = "Environment",
     operation_id = "listEnvironments",
-    params(
-        ("byEnvTypeId" = Option<Vec<String>>, Query,
-         description = "Only environments of these types; may be given many times."),
-        PageQuery,
-    ),
+    params(EnvironmentFilter, PageQuery),
     responses((status = 200, description = "A page of the list.", body = Page<Environment>), OfList))]
 async fn list(
     State(app): State<App>,
     caller: Member,
     Ids((_, project)): Ids<(String, ProjectId)>,
-    Params(query): Params<Vec<(String, String)>>,
-    Params(page): Params<PageQuery>,
+    ListQuery { filter, page }: ListQuery<EnvironmentFilter>,
 ) -> Result<Json<Page<Environment>>, ApiError> {
     app.project(&caller, &project).await?;
-    page_of(&app, &caller, Some(&project), &env_types(query), &page).await
+    page_of(&app, &caller, Some(&project), &filter.types, &page).await
 }
 
 /// List the environments of the organization.
 #[utoipa::path(get, path = "/orgs/{orgId}/envs", tag = "Environment",
     operation_id = "listEnvironmentsInOrg",
-    params(
-        ("byEnvTypeId" = Option<Vec<String>>, Query,
-         description = "Only environments of these types; may be given many times."),
-        PageQuery,
-    ),
+    params(EnvironmentFilter, PageQuery),
     responses((status = 200, description = "A page of the list.", body = Page<Environment>), OfList))]
 async fn list_in_org(
     State(app): State<App>,
     caller: Member,
-    Params(query): Params<Vec<(String, String)>>,
-    Params(page): Params<PageQuery>,
+    ListQuery { filter, page }: ListQuery<EnvironmentFilter>,
 ) -> Result<Json<Page<Environment>>, ApiError> {
-    page_of(&app, &caller, None, &env_types(query), &page).await
-}
-
-/// The values of `byEnvTypeId`, sorted, so that their order in the query does not matter.
-fn env_types(query: Vec<(String, String)>) -> Vec<String> {
-    let mut types: Vec<_> =
-        query.into_iter().filter(|(name, _)| name == "byEnvTypeId").map(|(_, id)| id).collect();
-    types.sort_unstable();
-    types
+    page_of(&app, &caller, None, &filter.types, &page).await
 }
 
 async fn page_of(

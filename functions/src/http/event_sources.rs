@@ -1,8 +1,9 @@
 //! Event sources: the right to deploy by an event on the bus.
 
-use super::body::{Body, Params};
+use super::body::Body;
 use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
+use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
@@ -84,7 +85,7 @@ fn check_role(faults: &mut FieldErrors, role: Option<&str>) {
 async fn list(
     State(app): State<App>,
     caller: Viewer,
-    Params(page): Params<PageQuery>,
+    ListQuery { page, .. }: ListQuery,
 ) -> Result<Json<Page<EventSource>>, ApiError> {
     let name = "event-sources".to_owned();
     let request = paging::request(&page, &name)?;

@@ -1,8 +1,9 @@
 //! Identity providers: issuers whose people sign in.
 
-use super::body::{Body, Params};
+use super::body::Body;
 use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
+use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging, scoped_roles};
 use crate::App;
@@ -106,7 +107,7 @@ fn rules(faults: &mut FieldErrors, given: Vec<GroupRule>) -> Vec<identity_provid
 async fn list(
     State(app): State<App>,
     caller: Viewer,
-    Params(page): Params<PageQuery>,
+    ListQuery { page, .. }: ListQuery,
 ) -> Result<Json<Page<IdentityProvider>>, ApiError> {
     let name = "identity-providers".to_owned();
     let request = paging::request(&page, &name)?;

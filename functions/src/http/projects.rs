@@ -4,6 +4,7 @@ use super::body::{Body, Params};
 use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::fields;
+use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use crate::App;
@@ -51,7 +52,7 @@ async fn create(
 async fn list(
     State(app): State<App>,
     caller: Member,
-    Params(page): Params<PageQuery>,
+    ListQuery { page, .. }: ListQuery,
 ) -> Result<Json<Page<Project>>, ApiError> {
     let name = "projects".to_owned();
     let request = paging::request_of_visible(&app, caller.org, &page, &name).await?;

@@ -1,8 +1,9 @@
 //! Profiles of runners.
 
-use super::body::{Body, Params};
+use super::body::Body;
 use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
+use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
@@ -53,7 +54,7 @@ async fn create(
 async fn list(
     State(app): State<App>,
     caller: Viewer,
-    Params(page): Params<PageQuery>,
+    ListQuery { page, .. }: ListQuery,
 ) -> Result<Json<Page<RunnerProfile>>, ApiError> {
     let name = "runner-profiles".to_owned();
     let request = paging::request(&page, &name)?;

@@ -1,8 +1,9 @@
 //! Runner rules.
 
-use super::body::{Body, Params};
+use super::body::Body;
 use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
+use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
@@ -58,8 +59,7 @@ async fn create(
 async fn list(
     State(app): State<App>,
     caller: Viewer,
-    Params(query): Params<RunnerRuleQuery>,
-    Params(page): Params<PageQuery>,
+    ListQuery { filter: query, page }: ListQuery<RunnerRuleQuery>,
 ) -> Result<Json<Page<RunnerRule>>, ApiError> {
     let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "*".to_owned());
     let name = format!(

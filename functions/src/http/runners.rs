@@ -1,8 +1,9 @@
 //! Runners.
 
-use super::body::{Body, Params};
+use super::body::Body;
 use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
+use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging};
 use crate::App;
@@ -71,8 +72,7 @@ fn definition(body: RunnerCreateBody) -> Value {
 async fn list(
     State(app): State<App>,
     caller: Viewer,
-    Params(query): Params<RunnerQuery>,
-    Params(page): Params<PageQuery>,
+    ListQuery { filter: query, page }: ListQuery<RunnerQuery>,
 ) -> Result<Json<Page<RunnerSummary>>, ApiError> {
     let kind = query.by_runner_type.as_deref();
     let name = format!("runners?type={}", kind.unwrap_or("*"));

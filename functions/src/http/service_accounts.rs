@@ -1,8 +1,9 @@
 //! Service accounts: principals that sign in with a token of another issuer.
 
-use super::body::{Body, Params};
+use super::body::Body;
 use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
+use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging, scoped_roles};
 use crate::App;
@@ -111,7 +112,7 @@ fn policies(
 async fn list(
     State(app): State<App>,
     caller: Viewer,
-    Params(page): Params<PageQuery>,
+    ListQuery { page, .. }: ListQuery,
 ) -> Result<Json<Page<ServiceAccount>>, ApiError> {
     let name = "service-accounts".to_owned();
     let request = paging::request(&page, &name)?;

@@ -1,9 +1,10 @@
 //! API tokens.
 
-use super::body::{Body, Params};
+use super::body::Body;
 use super::caller::{Admin, Ids};
 use super::error::ApiError;
 use super::fields;
+use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfClosedList, OfWrite};
 use super::scoped_roles;
@@ -96,7 +97,7 @@ fn order(body: TokenCreateBody) -> Result<TokenRequest, FieldErrors> {
 async fn list(
     State(app): State<App>,
     caller: Admin,
-    Params(page): Params<PageQuery>,
+    ListQuery { page, .. }: ListQuery,
 ) -> Result<Json<Page<Token>>, ApiError> {
     let name = "tokens".to_owned();
     let request = paging::request(&page, &name)?;

@@ -1,8 +1,9 @@
 //! Variables of the organization, of projects, of environment types and of environments.
 
-use super::body::{Body, Params};
+use super::body::Body;
 use super::caller::{Admin, Ids, Member, Viewer};
 use super::error::ApiError;
+use super::list_query::ListQuery;
 use super::refusals::{OfList, OfRead, OfWrite};
 use super::variable_changes::VariableChanges;
 use super::{fields, paging};
@@ -46,8 +47,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 async fn list(
     State(app): State<App>,
     caller: Member,
-    Params(query): Params<VariableSetQuery>,
-    Params(page): Params<PageQuery>,
+    ListQuery { filter: query, page }: ListQuery<VariableSetQuery>,
 ) -> Result<Json<Page<VariableSet>>, ApiError> {
     let mut faults = FieldErrors::default();
     let store = query.store.and_then(|id| fields::id(&mut faults, "store", &id));

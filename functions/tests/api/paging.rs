@@ -97,21 +97,49 @@ const FILTERED: [(&str, &[&str]); 9] = [
     ),
 ];
 
-/// The filters of each list in the OpenAPI document.
-fn documented_filters() -> BTreeSet<String> {
+/// The lists in the OpenAPI document, with their filters.
+fn documented_lists() -> Vec<(String, Vec<String>)> {
     let document = serde_json::to_value(canyon_functions::http::document()).unwrap();
-    let mut found = BTreeSet::new();
+    let mut found = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         let parameters = item["get"]["parameters"].as_array().cloned().unwrap_or_default();
         let query = parameters.iter().filter(|parameter| parameter["in"] == "query");
         let names: Vec<_> = query.map(|parameter| parameter["name"].as_str().unwrap()).collect();
         if names.contains(&"per_page") {
             let path = path.strip_prefix("/orgs/{orgId}").unwrap().replace("{projectId}", "shop");
-            let filters = names.iter().filter(|name| !["page", "per_page"].contains(*name));
-            found.extend(filters.map(|name| format!("{path}?{name}")));
+            let filters = names.into_iter().filter(|name| !["page", "per_page"].contains(name));
+            found.push((path, filters.map(str::to_owned).collect()));
         }
     }
     found
+}
+
+/// The filters of each list in the OpenAPI document.
+fn documented_filters() -> BTreeSet<String> {
+    let lists = documented_lists().into_iter();
+    lists.flat_map(|(path, names)| names.into_iter().map(move |n| format!("{path}?{n}"))).collect()
+}
+
+#[tokio::test]
+async fn every_list_refuses_parameters_that_it_does_not_have() {
+    let api = Api::start().await;
+    api.make("/projects", json!({ "id": "shop" })).await;
+    let lists = documented_lists();
+    assert!(lists.len() > 15, "{lists:?}");
+    for (path, filters) in lists {
+        let path = path.replace("{kind}", "terraform").replace("{name}", "region");
+        let (status, answer) = api.get(&format!("{path}?per_page=1&colour=red&Per_page=2")).await;
+        assert_eq!(status, 400, "{path}: {answer}");
+        let fields = answer["details"]["fields"].as_array().unwrap();
+        let named: Vec<_> = fields.iter().map(|field| field["path"].as_str().unwrap()).collect();
+        assert_eq!(named, ["colour", "Per_page"], "{path}: {answer}");
+        let reason = fields[0]["reason"].as_str().unwrap();
+        for known in filters.iter().map(String::as_str).chain(["per_page", "page"]) {
+            assert!(reason.contains(&format!("`{known}`")), "{path}: {reason}");
+        }
+        let (status, answer) = api.get(&format!("{path}?per_page=1")).await;
+        assert_eq!(status, 200, "{path}: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -3,25 +3,24 @@
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use clap_complete::Shell;
+use crate::value_completion::VARIABLE;
+use clap_complete::env::Shells;
 
 /// The shell.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The shell; for bash: `canyon completion bash > /etc/bash_completion.d/canyon`
+    /// The shell; for bash, in ~/.bashrc: `source <(canyon completion bash)`
     #[arg(value_parser = ["bash", "zsh", "fish"])]
     shell: String,
 }
 
-/// Prints the completions of `canyon` for a shell.
-pub(crate) fn run(
-    arguments: &Arguments,
-    canyon: &mut clap::Command,
-    output: Output,
-) -> Result<Exit, CliError> {
-    let shell: Shell = arguments.shell.parse().map_err(CliError::usage)?;
+/// Prints the script by which a shell asks `canyon` for completions.
+pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Exit, CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, canyon, "canyon", &mut script);
+    // clap accepts only shells that are there.
+    if let Some(shell) = Shells::builtins().completer(&arguments.shell) {
+        shell.write_registration(VARIABLE, "canyon", "canyon", "canyon", &mut script)?;
+    }
     output.bytes(&script)?;
     Ok(Exit::Ok)
 }

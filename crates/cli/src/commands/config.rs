@@ -99,14 +99,15 @@ fn list(flags: &SettingFlags, output: Output) -> Result<(), CliError> {
     let is_table = output.format == Format::Table;
     let rows = file.contexts.iter().map(|(name, context)| {
         let is_current = in_use.as_ref() == Some(name);
+        let json = Value::from(is_current);
         let mark = if is_current { json!("*") } else { json!(" ") };
-        row(name, context, if is_table { mark } else { is_current.into() })
+        row(name, context, if is_table { &mark } else { &json })
     });
     output.list(rows.collect(), &["current", "name", "org", "url", "credential", "expires_at"])
 }
 
 /// What is shown of a context: everything but its secrets.
-fn row(name: &ContextName, context: &Context, current: Value) -> Value {
+fn row(name: &ContextName, context: &Context, current: &Value) -> Value {
     let credential = match (&context.sign_in, &context.token) {
         (Some(sign_in), _) => json!(format!("sign-in by {}", sign_in.identity_provider)),
         (None, Some(_)) => json!("token"),

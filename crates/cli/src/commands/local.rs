@@ -2,18 +2,18 @@
 
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::listen_address::ListenAddress;
 use crate::output::Output;
 use crate::process_variable::variable;
 use canyon_local::{Ready, Settings};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Where to listen, and where to store data.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The address to listen on
+    /// The address to listen on; `:PORT` is a port of 127.0.0.1
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
-    listen: SocketAddr,
+    listen: ListenAddress,
     /// The folder for all data; without it `canyon` in `$XDG_DATA_HOME` or `~/.local/share`
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: Arguments, output: Output) -> Result<Exit, CliError
         CliError::usage_with_hint("the folder for data is unknown", "set it with --data-dir")
     })?;
     let settings = Settings {
-        listen: arguments.listen,
+        listen: arguments.listen.0,
         data_dir,
         advertise_url: arguments.advertise_url,
         issuer_url: arguments.issuer_url,

@@ -7,6 +7,7 @@ use crate::identity::{Key, SealedLog, is_sealed};
 use crate::log_tail::LogTail;
 use crate::output::{Output, is_terminal};
 use crate::retry::{retry_call, retry_through_outage};
+use crate::timed_log::TimedLog;
 use canyon_api::attempt::Stream;
 use canyon_api::client::{Client, LogPart};
 use std::path::PathBuf;
@@ -23,6 +24,9 @@ pub(crate) struct Arguments {
     /// OpenTofu's `-json` lines instead of its text; they have the time of each event
     #[arg(long)]
     events: bool,
+    /// Show the time of each line: what OpenTofu reports, without the lines of the runner itself
+    #[arg(long, conflicts_with = "events")]
+    timestamps: bool,
     /// Begin with the last N lines of what is stored
     #[arg(long, value_name = "N")]
     tail: Option<usize>,
@@ -42,7 +46,10 @@ pub(crate) async fn run(
     let key = arguments.identity.as_deref().map(Key::read).transpose()?;
     let mut sealed = key.map(SealedLog::new);
     let mut tail = arguments.tail.map(LogTail::new);
-    let stream = if arguments.events { Stream::Events } else { Stream::Log };
+    let mut timed = arguments.timestamps.then(TimedLog::default);
+    // The log itself has no times.
+    let has_times = arguments.events || arguments.timestamps;
+    let stream = if has_times { Stream::Events } else { Stream::Log };
     let id = &arguments.target.id(client, output).await?;
     let mut offset = 0;
     loop {
@@ -57,12 +64,18 @@ pub(crate) async fn run(
         };
         if offset == 0 && sealed.is_none() && is_sealed(&part.bytes) {
             refuse_on_terminal(id, output)?;
+            // It is piped as it is.
+            timed = None;
         }
         offset = part.next_offset;
         let LogPart { bytes, complete, .. } = part;
         let text = match &mut sealed {
             Some(sealed) => sealed.read(&bytes)?,
             None => bytes.to_vec(),
+        };
+        let text = match &mut timed {
+            Some(timed) => timed.read(&text),
+            None => text,
         };
         match &mut tail {
             Some(tail) => tail.feed(&text),

@@ -353,6 +353,6 @@ fn help_and_version_need_no_settings() {
     assert!(run("version").contains(concat!("canyon ", env!("CARGO_PKG_VERSION"))));
     for shell in ["bash", "zsh", "fish"] {
         let script = run(&format!("completion {shell}"));
-        assert!(script.starts_with("exit: 0\n") && script.contains("refresh-runner"), "{script}");
+        assert!(script.starts_with("exit: 0\n") && script.contains("CANYON_COMPLETE"), "{script}");
     }
 }

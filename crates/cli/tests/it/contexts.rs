@@ -128,9 +128,9 @@ fn a_failed_login_changes_nothing() {
 #[test]
 fn processes_that_write_at_once_lose_nothing() {
     const PROCESSES: usize = 16;
-    let contexts: String =
-        (0..PROCESSES).map(|n| format!("  old-{n}: {{org: org-{n}, token: t0ken}}\n")).collect();
-    let folder = with_contexts(&format!("contexts:\n{contexts}"));
+    let contexts = (0..PROCESSES).map(|n| format!("  old-{n}: {{org: org-{n}, token: t0ken}}"));
+    let contexts = contexts.collect::<Vec<_>>().join("\n");
+    let folder = with_contexts(&format!("contexts:\n{contexts}\n"));
     let started: Vec<_> = (0..PROCESSES)
         .map(|n| {
             let call = format!("config rename-context old-{n} new-{n}");

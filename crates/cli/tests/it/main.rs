@@ -6,6 +6,7 @@
 mod audit;
 mod canned_server;
 mod commands;
+mod completion;
 mod confirming;
 mod contexts;
 mod deploying;

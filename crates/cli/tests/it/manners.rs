@@ -99,6 +99,33 @@ fn a_tail_prints_only_the_last_lines() {
 }
 
 #[test]
+fn a_log_with_timestamps_has_the_times_of_the_events() {
+    let events = concat!(
+        r#"{"@message":"one","@timestamp":"2026-01-31T12:00:00Z"}"#,
+        "\n",
+        r#"{"@message":"two","@timestamp":"2026-01-31T12:00:01Z"}"#,
+        "\n"
+    );
+    let server = CannedServer::start([(LOGS, stream(events.as_bytes()))]);
+    let logs = |flags| run(&server, &format!("logs 01970000-0000-7000-8000-000000000001 {flags}"));
+    insta::assert_snapshot!(logs("--timestamps"), @"
+    exit: 0
+    --- stdout
+    2026-01-31T12:00:00.000Z one
+    2026-01-31T12:00:01.000Z two
+    --- stderr
+    ");
+    insta::assert_snapshot!(logs("--timestamps --tail 1"), @"
+    exit: 0
+    --- stdout
+    2026-01-31T12:00:01.000Z two
+    --- stderr
+    ");
+    let requests = server.requests();
+    assert!(requests.iter().all(|request| request.what.contains("stream=events")), "{requests:?}");
+}
+
+#[test]
 fn refresh_runner_says_from_which_runner_to_which() {
     let server = |after: &str, updated: bool| {
         let result = value!({"runner_id": after, "updated": updated});
