@@ -132,15 +132,15 @@ async fn a_person_signs_in_by_a_code_on_another_machine() {
     company(&server, &provider);
     let ada = Person::new(&server, &provider, "ada");
     let place = ["login", "--api-url", &ada.url, "--org", &ada.org, "--device"];
-    let mut login = ada.command(&place).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
+    let mut login = Running(ada.command(&place).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(login.0.stderr.take().unwrap()).lines();
     let told = lines.next().unwrap().unwrap();
     let url = told.split_whitespace().find(|word| word.starts_with("https://")).unwrap();
     let browser = Command::new(ada.home.join("browser")).arg(url).status().unwrap();
     let page = || fs::read_to_string(ada.home.join("page"));
     assert!(browser.success(), "{told} {:?}", page());
     let rest: Vec<_> = lines.map_while(Result::ok).collect();
-    assert!(login.wait().unwrap().success(), "{told} {rest:?} {:?}", page());
+    assert!(login.0.wait().unwrap().success(), "{told} {rest:?} {:?}", page());
     assert_eq!(ada.json(&["whoami"])["name"], "ada@example.com");
 }
 
@@ -163,7 +163,9 @@ async fn a_sign_in_is_renewed_once_by_many_commands_and_ends_with_logout() {
     let ada = Person::new(&server, &provider, "ada").signed_in();
     let mode = fs::metadata(ada.settings()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let first = let_the_token_end(&ada.settings());
+    let first = token_of(&ada.settings());
+    let past = jiff::Timestamp::UNIX_EPOCH;
+    let_the_token_end(&ada.settings(), past);
     // The issuer accepts a renewing token once, and ends the whole sign-in when it comes again.
     let commands: Vec<_> = (0..6)
         .map(|_| {
@@ -175,22 +177,56 @@ async fn a_sign_in_is_renewed_once_by_many_commands_and_ends_with_logout() {
         let output = command.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
-    let second = let_the_token_end(&ada.settings());
-    assert_ne!(first, second);
+    assert_ne!(token_of(&ada.settings()), first);
+    let_the_token_end(&ada.settings(), past);
     ada.json(&["whoami"]);
     let renewals = ada.json(&["list", "audit", "--action", "person.sign_in"]);
     assert_eq!(renewals.as_array().unwrap().len(), 3, "{renewals}");
-    let stored = fs::read_to_string(ada.settings()).unwrap();
-    let token = stored.split("token: ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    let token = token_of(&ada.settings());
     let logout = ada.canyon(&["logout"]);
     assert!(logout.status.success(), "{}", text(&logout.stderr));
     assert!(!text(&logout.stderr).contains("warning"), "{}", text(&logout.stderr));
     let left = fs::read_to_string(ada.settings()).unwrap();
     assert!(!left.contains("refresh_token") && !left.contains("cya_"), "{left}");
-    let after = ada.command(&["whoami"]).env("CANYON_TOKEN", token.trim_matches('"')).output();
+    let after = ada.command(&["whoami"]).env("CANYON_TOKEN", token).output();
     assert_eq!(after.unwrap().status.code(), Some(4), "Canyon revoked it too");
     // The context is still there: a person needs neither address nor organization to sign in again.
     let again = ada.canyon(&["login", "--browser"]);
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert_eq!(ada.json(&["whoami"])["name"], "ada@example.com");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_runs_longer_than_its_token_is_good_goes_on_with_a_renewed_one() {
+    use std::io::{BufRead as _, BufReader};
+    let provider = Provider::start();
+    let server = serve(&provider).await;
+    company(&server, &provider);
+    let ada = Person::new(&server, &provider, "ada").signed_in();
+    let first = token_of(&ada.settings());
+    // A token is renewed a minute before its end.
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(63);
+    let_the_token_end(&ada.settings(), soon);
+    let follow = ["list", "audit", "--follow", "--action", "person.sign_in", "--out", "json"];
+    let mut follow = Running(ada.command(&follow).stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(follow.0.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["by_name"], "ada@example.com", "the renewal itself");
+    let url = format!("{}/orgs/{}/oauth/revoke", server.url(), server.org());
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = http.post(url).header("content-type", "application/x-www-form-urlencoded");
+    let revoked = request.body(format!("token={first}")).send().await.unwrap();
+    assert_eq!(revoked.status().as_u16(), 200);
+    let _grace = Person::new(&server, &provider, "grace").signed_in();
+    assert_eq!(next()["by_name"], "grace@example.com");
+}
+
+/// A command that runs until it is dropped.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -75,6 +75,7 @@ pub(crate) async fn run(
     let mut records = read(client, &filter, arguments.limit).await?;
     if output.format == Format::Table {
         for record in &mut records {
+            record["by"] = author(record).into();
             record["details"] = details(record).into();
         }
     }
@@ -177,10 +178,16 @@ fn line(record: &Value) -> String {
         text("at"),
         text("action"),
         text("subject"),
-        text("by"),
+        author(record),
         text("by_right")
     );
     table::printable(&line.replace('\n', " "))
+}
+
+/// The author's name, or its id if it has none.
+fn author(record: &Value) -> String {
+    let name = record["by_name"].as_str().or(record["by"].as_str());
+    name.unwrap_or("-").to_owned()
 }
 
 /// The first details only; the other formats show all of them.

@@ -156,8 +156,16 @@ pub(crate) async fn run(
     Ok(Exit::Ok)
 }
 
-const DEPLOYMENT_COLUMNS: [&str; 7] =
-    ["id", "project_id", "env_id", "mode", "status", "created_at", "status_message"];
+const DEPLOYMENT_COLUMNS: [&str; 8] = [
+    "id",
+    "project_id",
+    "env_id",
+    "mode",
+    "status",
+    "created_at",
+    "created_by_name",
+    "status_message",
+];
 
 /// Copies a runner's two types out of its configurations, for the table.
 fn show_types(runner: &mut Value) {
