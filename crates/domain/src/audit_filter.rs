@@ -67,7 +67,7 @@ impl FromStr for ActionFilter {
             (1..=MAX_LENGTH).contains(&part.len()) && part.bytes().all(is_letter)
         };
         if !is_name(kind) || !verb.is_none_or(is_name) {
-            return Err("is an action such as `runner.create`, or a kind such as `runner` or \
+            return Err("takes an action such as `runner.create`, or a kind such as `runner` or \
                         `runner.*`, of lowercase letters, digits and `_`");
         }
         Ok(Self { kind: kind.to_owned(), verb: verb.map(str::to_owned) })

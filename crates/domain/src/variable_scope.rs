@@ -124,11 +124,9 @@ mod tests {
 
     #[test]
     fn an_environment_is_covered_from_the_organization_to_itself() {
-        let covering = VariableScope::covering(
-            &"pay/eu/shop".parse().unwrap(),
-            &"dev".parse().unwrap(),
-            &"development".parse().unwrap(),
-        );
+        let (project, env) = ("pay/eu/shop".parse().unwrap(), "dev".parse().unwrap());
+        let env_type = "development".parse().unwrap();
+        let covering = VariableScope::covering(&project, &env, &env_type);
         let texts: Vec<_> = covering.iter().map(ToString::to_string).collect();
         let expected = [
             "organization",
@@ -140,5 +138,16 @@ mod tests {
         ];
         assert_eq!(texts, expected);
         assert!(covering.is_sorted(), "the order of scopes is that of precedence");
+        for text in expected.iter().chain(&[
+            "project:pay/eu/shop/api",
+            "project:pay-eu",
+            "env-type:dev",
+            "environment:pay/eu/shop/development",
+            "environment:pay/eu/dev",
+        ]) {
+            let scope: VariableScope = text.parse().unwrap();
+            let covers = scope.covers(&project, &env, &env_type);
+            assert_eq!(covers, expected.contains(text), "{text}");
+        }
     }
 }
