@@ -60,6 +60,7 @@ mod yaml;
 use arguments::{Cli, Global};
 use clap::FromArgMatches as _;
 use clap_complete::CompleteEnv;
+use commands::completion::VARIABLE;
 use error::CliError;
 use exit::Exit;
 use output::{Format, Output};
@@ -69,7 +70,7 @@ use std::process::ExitCode;
 #[must_use]
 pub fn run() -> ExitCode {
     // If a shell asks for completions, this prints them and ends the process.
-    CompleteEnv::with_factory(value_completion::command).var(value_completion::VARIABLE).complete();
+    CompleteEnv::with_factory(value_completion::command).var(VARIABLE).complete();
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -16,9 +16,6 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// The variable by which the script asks for candidates.
-pub(crate) const VARIABLE: &str = "CANYON_COMPLETE";
-
 /// How long a user waits for candidates at most.
 const TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -3,8 +3,10 @@
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::value_completion::VARIABLE;
 use clap_complete::env::Shells;
+
+/// The variable by which the script asks for completions.
+pub(crate) const VARIABLE: &str = "CANYON_COMPLETE";
 
 /// The shell.
 #[derive(Debug, clap::Args)]
