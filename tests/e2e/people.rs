@@ -144,15 +144,20 @@ async fn a_person_signs_in_by_a_code_on_another_machine() {
     assert_eq!(ada.json(&["whoami"])["name"], "ada@example.com");
 }
 
-/// Lets the stored token end now, as an hour does.
-fn let_the_token_end(settings: &Path) -> String {
+/// Canyon's token in the settings.
+fn token_of(settings: &Path) -> String {
+    let stored = fs::read_to_string(settings).unwrap();
+    let token = stored[stored.find("cya_").unwrap()..]
+        .split(|char: char| !char.is_ascii_alphanumeric() && char != '_' && char != '-');
+    token.into_iter().next().unwrap().to_owned()
+}
+
+/// Notes that the stored token ends then, so that no test waits for an hour.
+fn let_the_token_end(settings: &Path, at: jiff::Timestamp) {
     let stored = fs::read_to_string(settings).unwrap();
     let (before, rest) = stored.split_once("token_expires_at: ").unwrap();
     let (_, after) = rest.split_once('\n').unwrap();
-    let token = stored.split("token: ").nth(1).unwrap().lines().next().unwrap().to_owned();
-    fs::write(settings, format!("{before}token_expires_at: 2026-01-01T00:00:00Z\n{after}"))
-        .unwrap();
-    token
+    fs::write(settings, format!("{before}token_expires_at: {at}\n{after}")).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
