@@ -36,7 +36,7 @@ impl Person {
         );
         let browser = home.join("browser");
         programs::script(&browser, &script);
-        Self { home, authority, url: server.url().to_owned(), org: server.org().to_owned() }
+        Self { home, authority, url: server.url(), org: server.org().to_owned() }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

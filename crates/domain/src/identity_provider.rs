@@ -142,7 +142,7 @@ impl IdentityProvider {
             return Err(NotAdmitted::NoRole(self.id.clone()));
         }
         let name = text(&self.name_claim).unwrap_or(&subject).to_owned();
-        Ok(Person { name, subject, role, scoped_roles, until })
+        Ok(Person { subject, name, role, scoped_roles, until })
     }
 
     fn groups<'c>(&self, claims: &'c Map<String, Value>) -> Result<Vec<&'c str>, NotAdmitted> {

@@ -1,6 +1,7 @@
 //! Creates, changes and deletes identity providers.
 
 use super::App;
+use super::narrowing::Narrowing;
 use crate::app::error::AppError;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::identity_provider::{GroupRule, IdentityProvider};
@@ -38,8 +39,8 @@ pub(crate) struct IdentityProviderChange {
     pub(crate) scopes: Option<Vec<String>>,
     pub(crate) name_claim: Option<String>,
     pub(crate) groups_claim: Option<String>,
-    /// New keys, or `Some(None)` to fetch them from the issuer.
-    pub(crate) jwks: Option<Option<Value>>,
+    /// The keys; without any they are fetched from the issuer.
+    pub(crate) jwks: Narrowing<Value>,
     pub(crate) rules: Option<Vec<GroupRule>>,
 }
 
@@ -134,7 +135,7 @@ impl App {
                 scopes: change.scopes.unwrap_or(before.scopes),
                 name_claim: change.name_claim.unwrap_or(before.name_claim),
                 groups_claim: change.groups_claim.unwrap_or(before.groups_claim),
-                jwks: change.jwks.unwrap_or(before.jwks),
+                jwks: change.jwks.of(before.jwks),
                 rules: change.rules.unwrap_or(before.rules),
                 updated_at: record.at,
                 version: before.version + 1,

@@ -8,6 +8,7 @@ use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use super::{fields, paging, scoped_roles};
 use crate::App;
 use crate::app::identity_providers::{IdentityProviderChange, IdentityProviderRequest};
+use crate::app::narrowing::Narrowing;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -89,12 +90,12 @@ fn rules(faults: &mut FieldErrors, given: Vec<GroupRule>) -> Vec<identity_provid
         let path = format!("rules[{index}]");
         let (group, role) = given.into_parts();
         let role = match role {
-            Ok(scoped) => GroupRole::Scoped(scoped_roles::parse_one(faults, &path, scoped)),
+            Ok(scoped) => GroupRole::Scoped(scoped_roles::parse_one(faults, &path, &scoped)),
             Err(whole) => GroupRole::Organization(whole),
         };
-        let rule = identity_provider::GroupRule { group, role };
-        rule.check(faults, &path);
-        rule
+        let parsed = identity_provider::GroupRule { group, role };
+        parsed.check(faults, &path);
+        parsed
     });
     parsed.collect()
 }
@@ -149,8 +150,14 @@ fn parse_change(body: IdentityProviderUpdateBody) -> Result<IdentityProviderChan
     let issuer = body.issuer.as_deref().map(IssuerUrl::new).transpose();
     let issuer = issuer.map_err(|error| faults.add("issuer", error.to_string())).ok().flatten();
     // An empty object removes the keys.
-    let jwks = body.jwks.map(|keys| Some(keys).filter(|keys| *keys != serde_json::json!({})));
-    check_keys(&mut faults, jwks.as_ref().and_then(Option::as_ref));
+    let jwks = match body.jwks {
+        None => Narrowing::Stays,
+        Some(Value::Object(keys)) if keys.is_empty() => Narrowing::Any,
+        Some(keys) => {
+            check_keys(&mut faults, Some(&keys));
+            Narrowing::To(keys)
+        }
+    };
     if let Some(client) = &body.client_id {
         check_audience(
             &mut faults,

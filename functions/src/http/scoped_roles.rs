@@ -17,7 +17,7 @@ pub(super) fn parse(
     }
     let parsed = given.into_iter().enumerate().map(|(index, given)| {
         let path = format!("{path}[{index}]");
-        let parsed = parse_one(faults, &path, given);
+        let parsed = parse_one(faults, &path, &given);
         parsed.check(faults, &path);
         parsed
     });
@@ -28,7 +28,7 @@ pub(super) fn parse(
 pub(super) fn parse_one(
     faults: &mut FieldErrors,
     path: &str,
-    given: ScopedRole,
+    given: &ScopedRole,
 ) -> scoped_role::ScopedRole {
     scoped_role::ScopedRole {
         role: given.role,

@@ -1,8 +1,9 @@
 //! Agents whose API token has ended: only another token of the same runner continues as them.
 
 use crate::agent_world::{Key, code, far, far_away, job, open, opening, order, say, view};
+use crate::foreign::Foreign;
 use crate::harness::{Answer, Api};
-use crate::service_accounts::{AUDIENCE, Foreign, SUBJECT, signed_in};
+use crate::service_accounts::{AUDIENCE, SUBJECT, signed_in};
 use canyon_domain::agent_job::DesiredState;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};

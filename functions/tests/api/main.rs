@@ -32,6 +32,7 @@ mod deployments;
 mod enrolment;
 mod environments;
 mod event_sources;
+mod foreign;
 mod git_credentials;
 mod harness;
 mod held_jobs;

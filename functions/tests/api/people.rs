@@ -1,7 +1,8 @@
 //! People sign in with tokens of an identity provider, and their groups decide what they may do.
 
+use crate::foreign::{Foreign, URL};
 use crate::harness::{Answer, Api, faults, local_runner, message, settled};
-use crate::service_accounts::{Foreign, GRANT, JWT, URL, exchange};
+use crate::service_accounts::{GRANT, JWT, exchange};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;

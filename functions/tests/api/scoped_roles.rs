@@ -1,8 +1,9 @@
 //! Roles in a part of an organization: of tokens, service accounts, trust policies and modules.
 
+use crate::foreign::Foreign;
 use crate::harness::{Api, faults};
 use crate::job::{claim, furnished, launch, order};
-use crate::service_accounts::{AUDIENCE, Foreign, SUBJECT, signed_in};
+use crate::service_accounts::{AUDIENCE, SUBJECT, signed_in};
 use canyon_api::nonce::NONCE_HEADER;
 use reqwest::Method;
 use serde_json::{Value, json};

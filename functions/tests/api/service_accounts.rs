@@ -1,69 +1,15 @@
 //! Service accounts: administrators create them, and callers sign in with tokens of a trusted issuer.
 
+use crate::foreign::{Foreign, URL};
 use crate::harness::{Api, faults, local_runner, message, settled};
-use canyon_identity::assertion::AssertionRequest;
-use canyon_identity::file_signer::FileSigner;
-use canyon_identity::issuer::Issuer;
-use canyon_identity::system::System;
 use reqwest::Method;
-use secrecy::ExposeSecret as _;
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use serde_json::{Value, json};
 use std::time::Duration;
-use tempfile::TempDir;
 
-pub(crate) const URL: &str = "https://issuer.example.com";
 pub(crate) const AUDIENCE: &str = "canyon-our-org";
 pub(crate) const SUBJECT: &str = "system:serviceaccount:canyon:agent";
 pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 pub(crate) const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
-
-/// An issuer that signs any claims.
-pub(crate) struct Foreign {
-    issuer: Issuer,
-    _folder: TempDir,
-}
-
-impl Foreign {
-    pub(crate) fn new(api: &Api) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let signer = Arc::new(FileSigner::new(&folder.path().join("key.pk8")));
-        let issuer = Issuer::new(URL, signer, vec![], api.clock.clone(), Arc::new(System));
-        Self { issuer, _folder: folder }
-    }
-
-    pub(crate) async fn policy(&self) -> Value {
-        json!({
-            "issuer": URL,
-            "audience": AUDIENCE,
-            "bound_claims": { "sub": SUBJECT },
-            "jwks": self.issuer.jwks().await.unwrap(),
-        })
-    }
-
-    pub(crate) async fn keys(&self) -> Value {
-        json!(self.issuer.jwks().await.unwrap())
-    }
-
-    pub(crate) async fn token(&self, subject: &str, audience: &str) -> String {
-        self.token_with(subject, audience, Map::new()).await
-    }
-
-    pub(crate) async fn token_with(
-        &self,
-        subject: &str,
-        audience: &str,
-        claims: Map<String, Value>,
-    ) -> String {
-        let statement = AssertionRequest {
-            subject: subject.to_owned(),
-            audience: audience.to_owned(),
-            claims,
-            lifetime: Duration::from_mins(10),
-        };
-        self.issuer.assertion(&statement).await.unwrap().expose_secret().to_owned()
-    }
-}
 
 pub(crate) async fn exchange(api: &Api, org: &str, form: &[(&str, &str)]) -> (u16, Value) {
     let url = format!("{}/orgs/{org}/oauth/token", api.url);

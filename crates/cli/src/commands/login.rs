@@ -66,14 +66,13 @@ pub(crate) async fn run(
     let org = org.or(known.org.filter(|_| is_known_server));
     let org = given("organization", "Organization: ", org, output)?;
     let client = Client::new(url.as_str(), &org, SecretString::default())?;
-    let credential = match choice(arguments, &client).await? {
-        Some((choice, way)) => sign_in(&client, choice, way, output).await?,
-        None => {
-            let token = token()?;
-            // `/orgs/{org}` itself: the shortest request that needs a valid token.
-            client.with_token(token.clone()).get(&[]).await?;
-            Context { token: Some(token), ..Context::default() }
-        }
+    let credential = if let Some((choice, way)) = choice(arguments, &client).await? {
+        sign_in(&client, choice, way, output).await?
+    } else {
+        let token = token()?;
+        // `/orgs/{org}` itself: the shortest request that needs a valid token.
+        client.with_token(token.clone()).get(&[]).await?;
+        Context { token: Some(token), ..Context::default() }
     };
     let name = login_context::store(&path, named, &url, &org, credential)?;
     let stored = path.display();
