@@ -98,8 +98,8 @@ async fn a_cancelled_run_saves_its_state_and_frees_the_lock() {
     assert!(!events.iter().any(|event| says(event, "Two interrupts")), "{log}");
 
     let again = site.client.cancel(&id).await.unwrap();
-    // Only its own read answers with the module.
-    let ended = Deployment { module: None, ..ended };
+    // Only its own read answers with the module and the name of its requester.
+    let ended = Deployment { module: None, created_by_name: None, ..ended };
     assert_eq!(again, ended, "to cancel what was cancelled changes nothing");
     nothing_is_lost(&site).await;
     let done = site.deploy(inline(THIRTY)).await;

@@ -163,7 +163,7 @@ fn let_the_token_end(settings: &Path, at: jiff::Timestamp) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_is_renewed_once_by_many_commands_and_ends_with_logout() {
     let provider = Provider::start();
-    let server = serve(&provider).await;
+    let mut server = serve(&provider).await;
     company(&server, &provider);
     let ada = Person::new(&server, &provider, "ada").signed_in();
     let mode = fs::metadata(ada.settings()).unwrap().permissions().mode();
@@ -187,6 +187,12 @@ async fn a_sign_in_is_renewed_once_by_many_commands_and_ends_with_logout() {
     ada.json(&["whoami"]);
     let renewals = ada.json(&["list", "audit", "--action", "person.sign_in"]);
     assert_eq!(renewals.as_array().unwrap().len(), 3, "{renewals}");
+    // A renewal that the issuer has answered and Canyon has not is no end.
+    let_the_token_end(&ada.settings(), past);
+    server.kill();
+    assert_eq!(ada.canyon(&["whoami"]).status.code(), Some(3));
+    server.restart().await;
+    ada.json(&["whoami"]);
     let token = token_of(&ada.settings());
     let logout = ada.canyon(&["logout"]);
     assert!(logout.status.success(), "{}", text(&logout.stderr));

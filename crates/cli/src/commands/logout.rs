@@ -32,6 +32,9 @@ pub(crate) async fn run(
         output.notice(&format!("`{name}` has no sign-in"));
         return Ok(Exit::Ok);
     }
+    // A renewal that is under way would store its tokens after this.
+    let _lock = ConfigFile::lock_renewals(&path)?;
+    let context = ConfigFile::read(&path)?.context(&name)?.clone();
     // First, so that nothing stays here if the network fails.
     ConfigFile::change(&path, |file| {
         if let Some(stored) = file.contexts.get_mut(&name) {

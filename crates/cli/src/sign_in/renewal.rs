@@ -54,13 +54,22 @@ async fn current(settings: &Settings, name: &ContextName) -> Result<Context, Cli
     };
     let client = Client::new(settings.url.as_str(), &settings.org, "".into())?;
     let tokens = Issuer::discover(&sign_in, Vec::new()).await?.renew(&refresh_token).await?;
-    let renewed = exchanged(&client, sign_in, tokens).await?;
-    ConfigFile::change(&config_file::required_path()?, |file| {
-        let stored = file.contexts.get_mut(name).ok_or_else(|| over("was deleted meanwhile"))?;
-        stored.token = renewed.token;
+    let path = config_file::required_path()?;
+    let store = |change: &dyn Fn(&mut Context)| {
+        ConfigFile::change(&path, |file| {
+            let stored =
+                file.contexts.get_mut(name).ok_or_else(|| over("was deleted meanwhile"))?;
+            change(stored);
+            Ok(stored.clone())
+        })
+    };
+    // At once, whatever Canyon answers: most issuers have ended the old one.
+    let sign_in = SignIn { refresh_token: tokens.refresh_token.clone(), ..sign_in };
+    store(&|stored| stored.sign_in = Some(sign_in.clone()))?;
+    let renewed = exchanged(&client, sign_in.clone(), tokens).await?;
+    store(&|stored| {
+        stored.token.clone_from(&renewed.token);
         stored.token_expires_at = renewed.token_expires_at;
-        stored.sign_in = renewed.sign_in;
-        Ok(stored.clone())
     })
 }
 
