@@ -120,6 +120,13 @@ async fn two_people_sign_in_by_a_browser_and_each_has_the_roles_of_its_groups() 
     let refused = eve.login(&["--browser"]);
     assert_eq!(refused.status.code(), Some(4));
     assert!(text(&refused.stderr).contains("no rule of identity provider `company`"));
+    // A server that is reached at another address might be another one, which would get a token for this one.
+    let elsewhere = ada.url.replace("127.0.0.1", "localhost");
+    let login = ["login", "--api-url", &elsewhere, "--org", &ada.org, "--browser"];
+    let refused = ada.canyon(&login);
+    assert_eq!(refused.status.code(), Some(4));
+    assert!(text(&refused.stderr).contains("--shared-client"), "{}", text(&refused.stderr));
+    assert!(ada.canyon(&[&login[..], &["--shared-client"]].concat()).status.success());
     let audit = ada.json(&["list", "audit", "--action", "project.create"]);
     assert_eq!(audit[0]["by_name"], "ada@example.com");
 }
@@ -192,6 +199,12 @@ async fn a_sign_in_is_renewed_once_by_many_commands_and_ends_with_logout() {
     server.kill();
     assert_eq!(ada.canyon(&["whoami"]).status.code(), Some(3));
     server.restart().await;
+    ada.json(&["whoami"]);
+    // A change of the provider ends the token, and not the sign-in.
+    let change = ["update", "identity-provider", "company", "--set=description=all"];
+    server.canyon(&change).done();
+    let refused = ada.canyon(&["whoami"]);
+    assert!(text(&refused.stderr).contains("run the command again"), "{}", text(&refused.stderr));
     ada.json(&["whoami"]);
     let token = token_of(&ada.settings());
     let logout = ada.canyon(&["logout"]);

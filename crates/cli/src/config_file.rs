@@ -11,7 +11,7 @@ use crate::process_variable::variable;
 use crate::{suggestion, yaml};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -75,8 +75,7 @@ impl ConfigFile {
         change: impl FnOnce(&mut Self) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         // The end of this function, or of the process, unlocks it.
-        let _lock =
-            lock(path, "yaml.lock").map_err(|source| CliError::file("lock", path, source))?;
+        let _lock = lock(path).map_err(|source| CliError::file("lock", path, source))?;
         let mut file = Self::read(path)?;
         let result = change(&mut file)?;
         let text = yaml::write(&file.to_value()).map_err(io::Error::other)?;
@@ -84,9 +83,19 @@ impl ConfigFile {
         Ok(result)
     }
 
-    /// Waits until no other process renews a sign-in, and lets none begin until the result is dropped.
-    pub(crate) fn lock_renewals(path: &Path) -> Result<File, CliError> {
-        lock(path, "yaml.renewal.lock").map_err(|source| CliError::file("lock", path, source))
+    /// Lets no other process renew a sign-in until the result is dropped; `None` if another one does so now.
+    pub(crate) fn try_lock_renewals(path: &Path) -> Result<Option<File>, CliError> {
+        let failed = |source| CliError::file("lock", path, source);
+        let file = lock_file(path, "yaml.renewal.lock").map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            // Some network file systems have no locks.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                Ok(Some(file))
+            }
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
     }
 
     /// The context `name`.
@@ -177,20 +186,24 @@ fn quoted(names: Vec<&str>, separator: &str) -> String {
     quoted.join(separator)
 }
 
-/// Waits until no other process holds the lock of the file at `path` with this extension.
-fn lock(path: &Path, extension: &str) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    // Beside the file: a write replaces the file, and would leave the lock on the old one.
-    let beside = path.with_extension(extension);
-    let file =
-        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(beside)?;
+/// Waits until no other process changes the file at `path`.
+fn lock(path: &Path) -> io::Result<File> {
+    let file = lock_file(path, "yaml.lock")?;
     match file.lock() {
         // Some network file systems have no locks.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
         locked => locked.map(|()| file),
     }
+}
+
+/// The file with this extension whose lock stands for the one at `path`.
+fn lock_file(path: &Path, extension: &str) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    // Beside the file: a write replaces the file, and would leave the lock on the old one.
+    let beside = path.with_extension(extension);
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(beside)
 }
 
 /// Writes a new file with its final mode from the first byte on, and renames it over the old one.

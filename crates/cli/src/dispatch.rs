@@ -12,7 +12,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::settings::{SettingFlags, Settings};
-use crate::sign_in::{Renewal, renewed};
+use crate::sign_in::{Renewal, refused, renewed};
 use canyon_api::client::Client;
 
 /// Runs the command of `cli`. A client needs only one thread, and a runtime of one thread starts faster.
@@ -64,36 +64,42 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
         }
         _ => Settings::load(flags)?,
     };
-    let settings = renewed(settings).await?;
+    let settings = renewed(settings, output).await?;
     let client = client(&settings, output)?;
     let _renewal = Renewal::start(&settings, &client, output);
+    let done = run(command, &client, output).await;
+    done.map_err(|error| refused(&settings, error))
+}
+
+/// Runs a command that calls Canyon.
+async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, CliError> {
     match command {
-        Command::Create(arguments) => create::run(arguments, &client, output).await,
-        Command::Get(arguments) => get::run(arguments, &client, output).await,
-        Command::List(arguments) => list::run(arguments, &client, output).await,
-        Command::Update(arguments) => update::run(arguments, &client, output).await,
-        Command::Delete(arguments) => delete::run(arguments, &client, output).await,
-        Command::Set(arguments) => variables::set(arguments, &client, output).await,
-        Command::Unset(arguments) => variables::unset(arguments, &client, output).await,
-        Command::Explain(arguments) => variables::explain(arguments, &client, output).await,
-        Command::Deploy(arguments) => deploy::run(arguments, &client, output).await,
-        Command::Rollback(arguments) => rollback::run(arguments, &client, output).await,
-        Command::Destroy(arguments) => destroy::run(arguments, &client, output).await,
-        Command::Wait(arguments) => wait::run(arguments, &client, output).await,
-        Command::Status(arguments) => status::run(arguments, &client, output).await,
-        Command::Logs(arguments) => logs::run(arguments, &client, output).await,
-        Command::Outputs(arguments) => outputs::run(arguments, &client, output).await,
-        Command::Cancel(arguments) => cancel::run(arguments, &client, output).await,
-        Command::RefreshRunner(arguments) => refresh_runner::run(arguments, &client, output).await,
-        Command::Doctor(arguments) => doctor::run(arguments, &client, output).await,
-        Command::Adopt(arguments) => agents::adopt(arguments, &client, output).await,
-        Command::Reject(arguments) => agents::reject(arguments, &client, output).await,
-        Command::Forget(arguments) => agents::forget(arguments, &client, output).await,
-        Command::Limit(arguments) => limit::run(arguments, &client, output).await,
-        Command::Disable(arguments) => switch::run(arguments, true, &client, output).await,
-        Command::Enable(arguments) => switch::run(arguments, false, &client, output).await,
-        Command::Token(arguments) => token::run(arguments, &client, output).await,
-        Command::Whoami(arguments) => whoami::run(&arguments, &client, output).await,
+        Command::Create(arguments) => create::run(arguments, client, output).await,
+        Command::Get(arguments) => get::run(arguments, client, output).await,
+        Command::List(arguments) => list::run(arguments, client, output).await,
+        Command::Update(arguments) => update::run(arguments, client, output).await,
+        Command::Delete(arguments) => delete::run(arguments, client, output).await,
+        Command::Set(arguments) => variables::set(arguments, client, output).await,
+        Command::Unset(arguments) => variables::unset(arguments, client, output).await,
+        Command::Explain(arguments) => variables::explain(arguments, client, output).await,
+        Command::Deploy(arguments) => deploy::run(arguments, client, output).await,
+        Command::Rollback(arguments) => rollback::run(arguments, client, output).await,
+        Command::Destroy(arguments) => destroy::run(arguments, client, output).await,
+        Command::Wait(arguments) => wait::run(arguments, client, output).await,
+        Command::Status(arguments) => status::run(arguments, client, output).await,
+        Command::Logs(arguments) => logs::run(arguments, client, output).await,
+        Command::Outputs(arguments) => outputs::run(arguments, client, output).await,
+        Command::Cancel(arguments) => cancel::run(arguments, client, output).await,
+        Command::RefreshRunner(arguments) => refresh_runner::run(arguments, client, output).await,
+        Command::Doctor(arguments) => doctor::run(arguments, client, output).await,
+        Command::Adopt(arguments) => agents::adopt(arguments, client, output).await,
+        Command::Reject(arguments) => agents::reject(arguments, client, output).await,
+        Command::Forget(arguments) => agents::forget(arguments, client, output).await,
+        Command::Limit(arguments) => limit::run(arguments, client, output).await,
+        Command::Disable(arguments) => switch::run(arguments, true, client, output).await,
+        Command::Enable(arguments) => switch::run(arguments, false, client, output).await,
+        Command::Token(arguments) => token::run(arguments, client, output).await,
+        Command::Whoami(arguments) => whoami::run(&arguments, client, output).await,
         // `dispatch` and the lines above run these.
         Command::Login(_)
         | Command::Logout(_)

@@ -5,6 +5,7 @@ use crate::config_file::{self, ConfigFile};
 use crate::context::Context;
 use crate::context_name::ContextName;
 use crate::error::CliError;
+use crate::login_context::is_same_server;
 use crate::process_variable::variable;
 use canyon_api::client::Client;
 use secrecy::SecretString;
@@ -128,6 +129,13 @@ fn given(
     let own = (url.clone(), org.clone());
     let url = flags.api_url.clone().or_else(|| choose(is_flag, url, variable("CANYON_API_URL")));
     let org = flags.org.clone().or_else(|| choose(is_flag, org, variable("CANYON_ORG")));
+    // A token is for its own server: another one that a flag or a variable names must not learn it.
+    let asked = url.as_deref().and_then(|url| Url::parse(url).ok());
+    let is_own_server = match (own.0.as_deref(), asked) {
+        (Some(own), Some(asked)) => is_same_server(own, &asked),
+        _ => true,
+    };
+    let token = token.filter(|_| is_own_server);
     let others = variable("CANYON_TOKEN").map(SecretString::from);
     let is_own = (is_flag || others.is_none()) && own == (url.clone(), org.clone());
     let signed_in = name.filter(|_| is_own && sign_in.is_some());
@@ -221,6 +229,18 @@ mod tests {
         assert_eq!(of(Some("one"), &[named]), both("acme", "context"));
         assert_eq!(of(None, &[named, token]), both("beta", "variable"));
         assert_eq!(of(Some("two"), &[token, ("CANYON_ORG", "x")]), both("beta", "context"));
+    }
+
+    #[test]
+    fn a_token_of_a_context_goes_to_no_other_server() {
+        let file = file(&[("one", Some("acme"))], Some("one"));
+        let other = ("CANYON_API_URL", "http://127.0.0.1:2");
+        let refused = settings(&flags(None, None), &[other], &file).unwrap_err();
+        assert!(matches!(refused, CliError::MissingSetting { what: "token" }), "{refused}");
+        let same = ("CANYON_API_URL", "http://127.0.0.1:1/");
+        assert!(settings(&flags(None, None), &[same], &file).is_ok());
+        let own = settings(&flags(None, None), &[other, ("CANYON_TOKEN", "variable")], &file);
+        assert_eq!(own.unwrap().1, "variable");
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod issuer;
 mod renewal;
 
 pub(crate) use browser::RedirectUri;
-pub(crate) use renewal::{Renewal, renewed};
+pub(crate) use renewal::{Renewal, lock_renewals, refused, renewed};
 
 use crate::context::{Context, SignIn};
 use crate::error::CliError;
@@ -55,7 +55,7 @@ pub(crate) async fn sign_in(
 /// Exchanges the issuer's token for one of Canyon's.
 async fn exchanged(client: &Client, of: SignIn, tokens: Tokens) -> Result<Context, CliError> {
     let person = SignInAs::PersonOf(&of.identity_provider);
-    let issued = client.exchange_token(&tokens.id_token, person).await?;
+    let issued = client.exchange_token(tokens.id_token(&of.issuer)?, person).await?;
     let life = Duration::from_secs(issued.expires_in);
     Ok(Context {
         token: Some(SecretString::from(issued.access_token)),

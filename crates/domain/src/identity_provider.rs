@@ -128,12 +128,17 @@ impl IdentityProvider {
         now: Timestamp,
     ) -> Result<Person, NotAdmitted> {
         let text =
-            |name: &str| claims.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
+            |name: &str| claim(claims, name).and_then(Value::as_str).filter(|it| !it.is_empty());
         let subject = text("sub").ok_or(NotAdmitted::NoSubject)?.to_owned();
         let is_shared =
             claims.get("aud").and_then(Value::as_array).is_some_and(|list| list.len() > 1);
-        if is_shared && text("azp") != Some(self.client_id.as_str()) {
+        let party = claims.get("azp").and_then(Value::as_str);
+        if (is_shared || claims.contains_key("azp")) && party != Some(self.client_id.as_str()) {
             return Err(NotAdmitted::OtherParty);
+        }
+        // Keycloak tells its kinds of tokens apart by this claim.
+        if claims.get("typ").is_some_and(|kind| kind != "ID") {
+            return Err(NotAdmitted::OtherKind);
         }
         let until = end_of_access(claims, now)?;
         let groups = self.groups(claims)?;
@@ -146,18 +151,18 @@ impl IdentityProvider {
     }
 
     fn groups<'c>(&self, claims: &'c Map<String, Value>) -> Result<Vec<&'c str>, NotAdmitted> {
-        let claim = || self.groups_claim.clone();
-        match claims.get(&self.groups_claim) {
-            None | Some(Value::Null) => Err(NotAdmitted::NoGroups(claim())),
+        let name = || self.groups_claim.clone();
+        match claim(claims, &self.groups_claim) {
+            None | Some(Value::Null) => Err(NotAdmitted::NoGroups(name())),
             Some(Value::String(group)) => Ok(vec![group]),
             Some(Value::Array(groups)) if groups.len() > MAX_GROUPS => {
-                Err(NotAdmitted::TooManyGroups(claim(), groups.len()))
+                Err(NotAdmitted::TooManyGroups(name(), groups.len()))
             }
             Some(Value::Array(groups)) => {
                 let texts: Option<_> = groups.iter().map(Value::as_str).collect();
-                texts.ok_or_else(|| NotAdmitted::NotTexts(claim()))
+                texts.ok_or_else(|| NotAdmitted::NotTexts(name()))
             }
-            Some(_) => Err(NotAdmitted::NotTexts(claim())),
+            Some(_) => Err(NotAdmitted::NotTexts(name())),
         }
     }
 
@@ -173,6 +178,12 @@ impl IdentityProvider {
         }
         (whole, scoped)
     }
+}
+
+/// A claim. An address that the issuer has not verified is none: people may choose it.
+fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
+    let is_verified = name != "email" || claims.get("email_verified") != Some(&Value::Bool(false));
+    claims.get(name).filter(|_| is_verified)
 }
 
 /// An hour after the issuer signed the token: it knew the groups then.
@@ -215,8 +226,15 @@ impl GroupRule {
     }
 }
 
+/// Claims that say nothing about the person: about the token, or what the caller chose.
+const CLAIMS_OF_TOKENS: [&str; 9] =
+    ["iss", "aud", "exp", "nbf", "iat", "jti", "nonce", "azp", "typ"];
+
 /// Notes what prevents `name` from being the claim in the field `path`.
 pub fn check_claim(faults: &mut FieldErrors, path: &str, name: &str) {
+    if CLAIMS_OF_TOKENS.contains(&name) {
+        faults.add(path, "says nothing about the person: name a claim such as `groups` or `email`");
+    }
     if !is_word(name) {
         faults.add(
             path,

@@ -81,6 +81,36 @@ fn the_name_is_the_claim_that_the_provider_names_or_else_the_subject() {
 }
 
 #[test]
+fn an_address_that_the_issuer_has_not_verified_is_neither_a_name_nor_a_group() {
+    let unverified = |value: bool| {
+        let mut claims = json!({ "groups": null, "email_verified": value });
+        let provider = IdentityProvider {
+            groups_claim: "email".into(),
+            ..provider(vec![("ada@example.com", GroupRole::Organization(Role::Admin))])
+        };
+        claims["sub"] = json!("7");
+        claims["iat"] = json!(3_600);
+        claims["email"] = json!("ada@example.com");
+        provider.admit(claims.as_object().unwrap(), at(3_600))
+    };
+    assert_eq!(unverified(true).unwrap().role, Role::Admin);
+    assert_eq!(unverified(false).unwrap_err(), NotAdmitted::NoGroups("email".into()));
+    let person = admitted(&json!({ "groups": "shop", "email_verified": false })).unwrap();
+    assert_eq!(person.name, "7");
+}
+
+#[test]
+fn a_claim_about_the_token_is_refused_as_one_about_the_person() {
+    for (claim, is_good) in
+        [("groups", true), ("https://x/groups", true), ("aud", false), ("nonce", false)]
+    {
+        let mut faults = FieldErrors::default();
+        check_claim(&mut faults, "groups_claim", claim);
+        assert_eq!(faults.into_result(()).is_ok(), is_good, "{claim}");
+    }
+}
+
+#[test]
 fn a_token_that_does_not_tell_groups_or_person_is_refused_with_the_claim() {
     for (claims, expected) in [
         (json!({}), NotAdmitted::NoGroups("groups".into())),
@@ -101,6 +131,14 @@ fn a_token_that_does_not_tell_groups_or_person_is_refused_with_the_claim() {
     ] {
         assert_eq!(admitted(&claims).unwrap_err(), expected, "{claims}");
     }
+    for other in [json!({ "azp": "other" }), json!({ "azp": 1 })] {
+        let mut claims = json!({ "groups": "platform" });
+        claims["azp"] = other["azp"].clone();
+        assert_eq!(admitted(&claims).unwrap_err(), NotAdmitted::OtherParty);
+    }
+    let access = json!({ "groups": "platform", "typ": "Bearer" });
+    assert_eq!(admitted(&access).unwrap_err(), NotAdmitted::OtherKind);
+    assert!(admitted(&json!({ "groups": "platform", "typ": "ID" })).is_ok());
     let shared = json!({ "groups": "platform", "aud": ["canyon", "other"], "azp": "canyon" });
     assert_eq!(admitted(&shared).unwrap().role, Role::Admin);
 }

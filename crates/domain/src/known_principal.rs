@@ -18,10 +18,18 @@ pub struct KnownPrincipal {
 impl KnownPrincipal {
     /// A principal with this name, which comes from outside. `None` if nothing of the name can be shown.
     pub fn new(id: PrincipalId, name: &str) -> Option<Self> {
-        let shown: String = name.chars().filter(|char| !char.is_control()).take(MAX_NAME).collect();
+        let shown: String = name.chars().filter(|char| is_shown(*char)).take(MAX_NAME).collect();
         let shown = shown.trim();
         (!shown.is_empty()).then(|| Self { id, name: shown.to_owned() })
     }
+}
+
+/// Control characters, and those that only change the direction of text or have no width, could make one name look like
+/// another (Unicode Technical Report 36, section 2.5).
+fn is_shown(char: char) -> bool {
+    let is_format = matches!(char, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    !char.is_control() && !is_format
 }
 
 #[cfg(test)]
@@ -35,6 +43,7 @@ mod tests {
             |text: &str| KnownPrincipal::new(PrincipalId(Uuid::nil()), text).map(|it| it.name);
         assert_eq!(name("Ada\u{1b}[2J\nLovelace ").as_deref(), Some("Ada[2JLovelace"));
         assert_eq!(name(&"ä".repeat(300)), Some("ä".repeat(100)));
+        assert_eq!(name("\u{202e}ada\u{200b}").as_deref(), Some("ada"));
         assert_eq!(name(" \n"), None);
     }
 }

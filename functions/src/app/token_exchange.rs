@@ -28,12 +28,12 @@ use uuid::Uuid;
 
 /// The lifetime of a service account's token.
 pub(crate) const LIFE: Duration = Duration::from_mins(15);
-/// The most tokens that a service account or identity provider is issued at once after a quiet time, when a fleet
+/// The most tokens that a service account or a person is issued at once after a quiet time, when a fleet
 /// starts up.
 const BURST: f64 = 1_000.0;
 /// The tokens that it is issued each second after that. With [`LIFE`] they suffice for 45,000 callers.
 const RATE: f64 = 50.0;
-/// The most service accounts and identity providers with a remembered rate. Beyond that, all are forgotten.
+/// The most service accounts and people with a remembered rate. Beyond that, all are forgotten.
 const MAX_BUCKETS: usize = 10_000;
 
 /// Verifies the tokens of sign-ins, and limits their rate.
@@ -43,7 +43,7 @@ pub struct SignInVerifier {
     buckets: Mutex<HashMap<Uuid, TokenBucket>>,
 }
 
-/// The tokens that a service account or identity provider may still be issued, as of a time.
+/// The tokens that a service account or a person may still be issued, as of a time.
 #[derive(Clone, Copy, Debug)]
 struct TokenBucket {
     left: f64,
@@ -93,7 +93,7 @@ pub(crate) enum Denied {
     Unknown,
     /// A trusted issuer has signed the token, but the token has this fault.
     Known(String),
-    /// Too many tokens were issued for this service account or identity provider.
+    /// Too many tokens were issued for this service account or person.
     TooMany,
     /// The table cannot be read or written.
     Store(StoreError),
@@ -144,10 +144,11 @@ impl App {
     ) -> Result<Issued, Denied> {
         let id: ServiceAccountId = account.parse().map_err(|_| Denied::Unknown)?;
         let account = self.table.service_account(org.uuid, &id).await?.ok_or(Denied::Unknown)?;
-        let admission = self.admit(account.uuid, &account.trust_policies, subject_token).await;
-        let Admission { policy, subject, .. } = admission.map_err(|denied| {
-            denied.named(format_args!("trust policy of service account `{}`", account.id))
+        let admission = self.verified(&account.trust_policies, subject_token).await;
+        let Admission { policy, subject, .. } = admission.map_err(|refusal| {
+            denied(&refusal, format_args!("trust policy of service account `{}`", account.id))
         })?;
+        self.count_sign_in(account.uuid)?;
         let (role, scoped_roles) = account.roles_by(policy);
         let principal = Principal {
             id: account.principal(),
@@ -171,17 +172,19 @@ impl App {
         self.issue(principal, account.grant(), LIFE, None, &record).await
     }
 
-    /// Verifies a token by `policies`, and counts it for the service account or identity provider with this uuid.
-    pub(super) async fn admit(
+    /// Verifies a token by `policies`.
+    pub(super) async fn verified(
         &self,
-        of: Uuid,
         policies: &[TrustPolicy],
         subject_token: &SecretString,
-    ) -> Result<Admission, NotVerified> {
-        let sign_ins = &self.sign_in_verifier;
-        let token = subject_token.expose_secret();
-        let admission = sign_ins.verifier.verify(token, policies).await?;
-        if sign_ins.try_take(of, self.now()) { Ok(admission) } else { Err(NotVerified::TooMany) }
+    ) -> Result<Admission, Refusal> {
+        self.sign_in_verifier.verifier.verify(subject_token.expose_secret(), policies).await
+    }
+
+    /// Counts one more token for the service account or the person with this uuid.
+    pub(super) fn count_sign_in(&self, of: Uuid) -> Result<(), Denied> {
+        let may = self.sign_in_verifier.try_take(of, self.now());
+        if may { Ok(()) } else { Err(Denied::TooMany) }
     }
 
     /// Issues a token for `life` from now on, and notes the principal's name if one is given.
@@ -211,35 +214,14 @@ impl App {
     }
 }
 
-/// Why a token was not admitted.
-#[derive(Debug)]
-pub(super) enum NotVerified {
-    /// It matches no policy.
-    Refused(Refusal),
-    /// Too many tokens were issued.
-    TooMany,
-}
-
-impl From<Refusal> for NotVerified {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl NotVerified {
-    /// The refusal for the caller, which names `policy`.
-    pub(super) fn named(self, policy: std::fmt::Arguments<'_>) -> Denied {
-        let refusal = match self {
-            Self::Refused(refusal) => refusal,
-            Self::TooMany => return Denied::TooMany,
-        };
-        tracing::info!(%policy, %refusal, "refused a sign-in");
-        match refusal {
-            Refusal::NotVerified(_) => Denied::Unknown,
-            Refusal::OutsideValidity(reason) => Denied::Known(format!("the token {reason}")),
-            Refusal::NoMatchingPolicy(_) => {
-                Denied::Known(format!("the token is good, but matches no {policy}: {refusal}"))
-            }
+/// The refusal for the caller, which names `policy`.
+pub(super) fn denied(refusal: &Refusal, policy: std::fmt::Arguments<'_>) -> Denied {
+    tracing::info!(%policy, %refusal, "refused a sign-in");
+    match refusal {
+        Refusal::NotVerified(_) => Denied::Unknown,
+        Refusal::OutsideValidity(reason) => Denied::Known(format!("the token {reason}")),
+        Refusal::NoMatchingPolicy(_) => {
+            Denied::Known(format!("the token is good, but matches no {policy}: {refusal}"))
         }
     }
 }

@@ -23,9 +23,13 @@ pub(crate) struct Foreign {
 
 impl Foreign {
     pub(crate) fn new(api: &Api) -> Self {
+        Self::at(api, URL)
+    }
+
+    pub(crate) fn at(api: &Api, url: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let signer = Arc::new(FileSigner::new(&folder.path().join("key.pk8")));
-        let issuer = Issuer::new(URL, signer, vec![], api.clock.clone(), Arc::new(System));
+        let issuer = Issuer::new(url, signer, vec![], api.clock.clone(), Arc::new(System));
         Self { issuer, _folder: folder }
     }
 

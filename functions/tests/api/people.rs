@@ -269,6 +269,35 @@ async fn access_ends_an_hour_after_the_issuer_signed_and_with_each_change_of_the
 }
 
 #[tokio::test]
+async fn a_person_of_another_issuer_is_another_principal_although_the_provider_is_the_same() {
+    let api = Api::start().await;
+    let foreign = Foreign::new(&api);
+    let mut of_other = company(&foreign).await;
+    of_other["issuer"] = json!("https://issuer.example.com/other");
+    api.make("/identity-providers", company(&foreign).await).await;
+    let before = whoami(&api, &signed_in(&api, &foreign, "ada", &["platform"]).await).await.1;
+    let other = Foreign::at(&api, "https://issuer.example.com/other");
+    let change = json!({ "issuer": of_other["issuer"], "jwks": other.keys().await });
+    assert_eq!(api.patch("/identity-providers/company", change).await.0, 200);
+    let after = whoami(&api, &signed_in(&api, &other, "ada", &["platform"]).await).await.1;
+    assert_ne!(before["id"], after["id"]);
+}
+
+#[tokio::test]
+async fn a_person_who_signs_in_without_end_delays_no_other_one() {
+    let api = Api::start().await;
+    let foreign = Foreign::new(&api);
+    api.make("/identity-providers", company(&foreign).await).await;
+    let token = id_token(&foreign, "eve", &["auditors"]).await;
+    let mut refused = 0;
+    for _ in 0..1_100 {
+        refused += u32::from(sign_in(&api, "our-org", "company", &token).await.0 == 429);
+    }
+    assert!(refused > 0);
+    signed_in(&api, &foreign, "ada", &["platform"]).await;
+}
+
+#[tokio::test]
 async fn signing_out_ends_the_token_at_once_and_no_other() {
     let api = Api::start().await;
     let foreign = Foreign::new(&api);

@@ -14,6 +14,7 @@ use canyon_api::identity_provider::SignInChoice;
 use secrecy::SecretString;
 use std::io::{self, IsTerminal};
 use std::path::Path;
+use url::Url;
 
 /// Signs a person in at the organization's identity provider; or stores a token, which it reads from stdin and never
 /// from an argument. Takes address and organization from `--api-url` and `--org`, or asks for them. Stores the result in
@@ -32,6 +33,9 @@ pub(crate) struct Arguments {
     /// Where the issuer sends the browser back, if it accepts only one address [default: a free port of 127.0.0.1]
     #[arg(long, value_name = "URL", conflicts_with = "device")]
     redirect_uri: Option<RedirectUri>,
+    /// Sign in although another context uses the same client of the issuer at another server
+    #[arg(long)]
+    shared_client: bool,
     /// Read a token from stdin, as is done without a terminal
     #[arg(long)]
     #[arg(conflicts_with_all = ["browser", "device", "identity_provider", "redirect_uri"])]
@@ -58,15 +62,22 @@ pub(crate) async fn run(
 ) -> Result<Exit, CliError> {
     let path = config_file::required_path()?;
     let named = flags.named_context(&variable)?;
-    let known = known(&ConfigFile::read(&path)?, flags)?;
+    let file = ConfigFile::read(&path)?;
+    let known = known(&file, flags)?;
     let url = flags.api_url.clone().or_else(|| variable("CANYON_API_URL")).or(known.url.clone());
     let url = settings::address(&given("address", "Address of Canyon: ", url, output)?)?;
-    let is_known_server = known.url.is_none_or(|known| login_context::is_same_server(&known, &url));
+    let is_known_server =
+        known.url.as_ref().is_none_or(|known| login_context::is_same_server(known, &url));
     let org = flags.org.clone().or_else(|| variable("CANYON_ORG"));
     let org = org.or(known.org.filter(|_| is_known_server));
     let org = given("organization", "Organization: ", org, output)?;
     let client = Client::new(url.as_str(), &org, SecretString::default())?;
-    let credential = if let Some((choice, way)) = choice(arguments, &client).await? {
+    let usual = known.sign_in.filter(|_| is_known_server).map(|it| it.identity_provider);
+    let chosen = choice(arguments, usual, &client).await?;
+    let credential = if let Some((choice, way)) = chosen {
+        if !arguments.shared_client {
+            check_client(&file, &choice, &url)?;
+        }
         sign_in(&client, choice, way, output).await?
     } else {
         let token = token()?;
@@ -84,6 +95,7 @@ pub(crate) async fn run(
 /// The identity provider by which a person signs in, and how; `None` to read a token.
 async fn choice(
     arguments: &Arguments,
+    usual: Option<String>,
     client: &Client,
 ) -> Result<Option<(SignInChoice, Way)>, CliError> {
     let asked = arguments.way();
@@ -98,6 +110,9 @@ async fn choice(
     let ids: Vec<String> = choices.iter().map(|choice| choice.id.clone()).collect();
     if let Some(wanted) = &arguments.identity_provider {
         choices.retain(|choice| choice.id == *wanted);
+    }
+    if let Some(usual) = usual.filter(|usual| ids.contains(usual)) {
+        choices.retain(|choice| choice.id == usual || arguments.identity_provider.is_some());
     }
     match (choices.pop(), choices.is_empty(), asked) {
         (Some(only), true, way) => Ok(Some((only, way.unwrap_or(Way::Either)))),
@@ -122,6 +137,34 @@ async fn choice(
             format!("choose one with --identity-provider: {}", ids.join(", ")),
         )),
     }
+}
+
+/// Refuses a sign-in with which a server could act as the person at another one: it gets an ID token of the client that
+/// the other one accepts.
+fn check_client(file: &ConfigFile, choice: &SignInChoice, url: &Url) -> Result<(), CliError> {
+    let is_shared = |context: &Context| {
+        let known = context.url.as_deref();
+        let is_elsewhere = known.is_some_and(|known| !login_context::is_same_server(known, url));
+        let sign_in = context.sign_in.as_ref();
+        is_elsewhere
+            && sign_in.is_some_and(|known| {
+                known.issuer == choice.issuer && known.client_id == choice.client_id
+            })
+    };
+    let Some((name, _)) = file.contexts.iter().find(|(_, context)| is_shared(context)) else {
+        return Ok(());
+    };
+    Err(CliError::SignIn {
+        message: format!(
+            "{url} asks for a sign-in at {} as the client `{}`, as the server of your context `{name}` does: it could \
+             act as you there",
+            choice.issuer, choice.client_id
+        ),
+        hint: Some(
+            "have the issuer give each server a client of its own; if you trust both servers, add --shared-client"
+                .to_owned(),
+        ),
+    })
 }
 
 /// The context whose address and organization are used where no flag and no variable gives them: the one that is named,

@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::process_variable::variable;
 use crate::settings::SettingFlags;
-use crate::sign_in::end_at_issuer;
+use crate::sign_in::{end_at_issuer, lock_renewals};
 use canyon_api::client::Client;
 
 /// Ends the sign-in of a context: Canyon and the issuer accept its tokens no more, and this machine forgets them. A token
@@ -33,10 +33,10 @@ pub(crate) async fn run(
         return Ok(Exit::Ok);
     }
     // A renewal that is under way would store its tokens after this.
-    let _lock = ConfigFile::lock_renewals(&path)?;
+    let _lock = lock_renewals().await?;
     let context = ConfigFile::read(&path)?.context(&name)?.clone();
-    // First, so that nothing stays here if the network fails.
-    ConfigFile::change(&path, |file| {
+    // First, so that nothing stays here if the network fails. If it fails itself, the tokens are revoked all the same.
+    let forgotten = ConfigFile::change(&path, |file| {
         if let Some(stored) = file.contexts.get_mut(&name) {
             (stored.token, stored.token_expires_at) = (None, None);
             if let Some(sign_in) = &mut stored.sign_in {
@@ -44,7 +44,7 @@ pub(crate) async fn run(
             }
         }
         Ok(())
-    })?;
+    });
     match &context.sign_in {
         None => output.notice(
             "Canyon continues to accept the token; an administrator deletes it with `canyon delete token`",
@@ -63,6 +63,7 @@ pub(crate) async fn run(
             }
         }
     }
+    forgotten?;
     output.notice(&format!("logged out of `{name}`"));
     Ok(Exit::Ok)
 }

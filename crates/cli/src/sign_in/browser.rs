@@ -7,8 +7,8 @@ use crate::output::Output;
 use crate::process_variable::variable;
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY};
+use axum::http::{StatusCode, Uri};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine as _;
@@ -41,7 +41,9 @@ impl FromStr for RedirectUri {
         let url = Url::parse(text).map_err(|_| EXPECTED)?;
         let is_own = ["localhost", "127.0.0.1"].contains(&url.host_str().unwrap_or_default());
         let is_plain = url.query().is_none() && url.fragment().is_none();
-        let is_fit = url.scheme() == "http" && is_own && is_plain && url.port().is_some();
+        let is_plain = is_plain && url.username().is_empty() && url.password().is_none();
+        let has_port = url.port().is_some_and(|port| port != 0);
+        let is_fit = url.scheme() == "http" && is_own && is_plain && has_port;
         if is_fit { Ok(Self(url)) } else { Err(EXPECTED) }
     }
 }
@@ -86,6 +88,7 @@ pub(super) async fn sign_in(
         .url();
     output.notice("sign in with your browser at:");
     output.notice(&format!("    {url}"));
+    output.notice("waiting until you have signed in; Ctrl-C ends this");
     open(url);
     let expected = Expected {
         state,
@@ -97,7 +100,8 @@ pub(super) async fn sign_in(
     let tokens = issuer.tokens(answer.request_async(&issuer.http()).await)?;
     // Another sign-in's token could otherwise be passed in (OpenID Connect Core, section 3.1.3.7). Canyon verifies the
     // signature.
-    if nonce_of(tokens.id_token.expose_secret()).as_deref() != Some(nonce.secret()) {
+    if nonce_of(tokens.id_token(issuer.name())?.expose_secret()).as_deref() != Some(nonce.secret())
+    {
         return Err(CliError::SignIn {
             message: format!("the token of the issuer {} is for another sign-in", issuer.name()),
             hint: Some("try again".to_owned()),
@@ -166,7 +170,9 @@ async fn receive(
     expected: Expected,
 ) -> Result<AuthorizationCode, CliError> {
     let (sender, mut receiver) = mpsc::channel(1);
-    let router = Router::new().route(path, get(answered)).with_state((Arc::new(expected), sender));
+    // As a fallback: a path of the person's choice may have characters that routes give a meaning.
+    let waiting = Arc::new((path.to_owned(), expected));
+    let router = Router::new().fallback(get(answered)).with_state((waiting, sender));
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let server = axum::serve(listener, router).with_graceful_shutdown(async {
         // An error is an end too: the sender is gone.
@@ -192,17 +198,20 @@ async fn receive(
 }
 
 async fn answered(
-    State((expected, sender)): State<(Arc<Expected>, mpsc::Sender<Judged>)>,
+    State((waiting, sender)): State<(Arc<(String, Expected)>, mpsc::Sender<Judged>)>,
+    uri: Uri,
     Query(answer): Query<Answer>,
 ) -> Response {
-    let Some(judged) = expected.judge(answer) else {
+    let (path, expected) = &*waiting;
+    let answer = Some(answer).filter(|_| uri.path() == path);
+    let Some(judged) = answer.and_then(|answer| expected.judge(answer)) else {
         return page(
             StatusCode::BAD_REQUEST,
             "This does not belong to the sign-in that is waited for.",
         );
     };
     let text = match &judged {
-        Ok(_) => "You are signed in. You may close this page, and go on in your terminal.",
+        Ok(_) => "You may close this page, and go on in your terminal.",
         Err(_) => "The sign-in failed. Your terminal has the reason.",
     };
     // Only the first answer counts; a reload of the page is none.
@@ -259,6 +268,8 @@ mod tests {
             "https://localhost:8085/",
             "http://example.com:80/",
             "http://localhost/",
+            "http://localhost:0/",
+            "http://u:p@localhost:1/",
             "http://localhost:1/?a=b",
             "x",
         ] {

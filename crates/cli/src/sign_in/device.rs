@@ -12,11 +12,11 @@ pub(super) async fn sign_in(issuer: &Issuer, output: Output) -> Result<Tokens, C
     let asked = client.exchange_device_code().add_scopes(issuer.scopes());
     let details: StandardDeviceAuthorizationResponse =
         asked.request_async(&http).await.map_err(|error| issuer.no_code(&error))?;
-    let code = details.user_code().secret();
+    let code = details.user_code().secret().escape_debug();
     match details.verification_uri_complete() {
         Some(complete) => output.notice(&format!(
             "open {} in a browser of any machine, and compare the code: {code}",
-            complete.secret()
+            complete.secret().escape_debug()
         )),
         None => output.notice(&format!(
             "open {} in a browser of any machine, and enter the code: {code}",

@@ -20,6 +20,8 @@ use url::{Host, Url};
 
 /// The longest wait for one answer of an issuer.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// The longest answer, in bytes.
+const MAX_ANSWER: usize = 256 * 1024;
 /// The scope that asks for a token which renews the sign-in (OpenID Connect Core, section 11).
 const OFFLINE: &str = "offline_access";
 
@@ -50,9 +52,19 @@ pub(super) type OAuthClient = oauth2::Client<
 /// What an issuer gave.
 pub(super) struct Tokens {
     /// Proves the person to Canyon.
-    pub(super) id_token: SecretString,
+    id_token: Option<SecretString>,
     /// Renews the sign-in.
     pub(super) refresh_token: Option<SecretString>,
+}
+
+impl Tokens {
+    /// The ID token, which not every renewal has (OpenID Connect Core, section 12.2).
+    pub(super) fn id_token(&self, issuer: &str) -> Result<&SecretString, CliError> {
+        self.id_token.as_ref().ok_or_else(|| CliError::SignIn {
+            message: format!("the answer of the issuer {issuer} has no ID token"),
+            hint: Some("sign in again with `canyon login`".to_owned()),
+        })
+    }
 }
 
 /// An issuer's configuration (OpenID Connect Discovery, section 3), as far as it is used.
@@ -96,20 +108,25 @@ impl Issuer {
         let url = format!("{}/.well-known/openid-configuration", name.trim_end_matches('/'));
         let answer = http.get(url).send().await.and_then(reqwest::Response::error_for_status);
         let answer = answer.map_err(|error| failed(causes(&error)))?;
+        let body = limited(answer).await.map_err(|error| failed(causes(&error)))?;
         let configuration: Configuration =
-            answer.json().await.map_err(|error| failed(causes(&error)))?;
+            serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))?;
         // OpenID Connect Discovery, section 4.3.
         if configuration.issuer != *name {
             return Err(failed("it names another issuer".to_owned()));
         }
+        let own = Url::parse(name).map_err(|error| failed(error.to_string()))?;
         let endpoints = [
+            Some(&own),
             Some(&configuration.authorization_endpoint),
             Some(&configuration.token_endpoint),
             configuration.device_authorization_endpoint.as_ref(),
             configuration.revocation_endpoint.as_ref(),
         ];
         if endpoints.into_iter().flatten().any(|url| !is_protected(url)) {
-            return Err(failed("an endpoint of it is not an https address".to_owned()));
+            return Err(failed(
+                "its address or that of an endpoint is not an https address".to_owned(),
+            ));
         }
         Ok(Self { configuration, client_id: of.client_id.clone(), scopes, http })
     }
@@ -165,15 +182,12 @@ impl Issuer {
         })
     }
 
-    /// Renews a sign-in.
+    /// Renews a sign-in. An answer without a new renewing token lets the old one be used again (RFC 6749, section 6).
     pub(super) async fn renew(&self, refresh_token: &SecretString) -> Result<Tokens, CliError> {
         let token = RefreshToken::new(refresh_token.expose_secret().to_owned());
         let answer = self.client();
         let answer = answer.exchange_refresh_token(&token).request_async(&self.http()).await;
-        let tokens = self.tokens(answer)?;
-        // An issuer that gives no new one lets the old one be used again (RFC 6749, section 6).
-        let kept = tokens.refresh_token.or_else(|| Some(refresh_token.clone()));
-        Ok(Tokens { refresh_token: kept, ..tokens })
+        self.tokens(answer)
     }
 
     /// Revokes a token that renews the sign-in, if the issuer has an endpoint for it.
@@ -199,10 +213,9 @@ impl Issuer {
             hint: Some("sign in again with `canyon login`".to_owned()),
         };
         let answer = answer.map_err(|error| failed(reason(&error)))?;
-        let id_token = answer.extra_fields().id_token.clone();
-        let id_token = id_token.ok_or_else(|| failed("its answer has no ID token".to_owned()))?;
         let refresh_token = answer.refresh_token().map(|token| token.secret().as_str().into());
-        Ok(Tokens { id_token: id_token.into(), refresh_token })
+        let id_token = answer.extra_fields().id_token.clone().map(Into::into);
+        Ok(Tokens { id_token, refresh_token })
     }
 
     /// The error for a refused request of a code.
@@ -226,7 +239,7 @@ impl Issuer {
                 let mut answer = HttpResponse::default();
                 *answer.status_mut() = response.status();
                 *answer.headers_mut() = response.headers().clone();
-                *answer.body_mut() = response.bytes().await?.to_vec();
+                *answer.body_mut() = limited(response).await?;
                 Ok(answer)
             })
         }
@@ -234,14 +247,40 @@ impl Issuer {
 }
 
 /// A request on its way.
-type Sending = Pin<Box<dyn Future<Output = Result<HttpResponse, reqwest::Error>> + Send>>;
+type Sending = Pin<Box<dyn Future<Output = Result<HttpResponse, Failure>> + Send>>;
+
+/// Why a request has no usable answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The issuer could not be reached.
+    #[error(transparent)]
+    Http(#[from] reqwest::Error),
+    /// No issuer has such a long answer.
+    #[error("its answer has more than {} KiB", MAX_ANSWER / 1024)]
+    TooLong,
+}
+
+/// The body of an answer.
+async fn limited(mut answer: reqwest::Response) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    while let Some(part) = answer.chunk().await? {
+        body.extend_from_slice(&part);
+        if body.len() > MAX_ANSWER {
+            return Err(Failure::TooLong);
+        }
+    }
+    Ok(body)
+}
 
 /// The issuer's own words, or what prevented them. None of them has a token.
 fn reason<E: std::error::Error + 'static>(
     error: &RequestTokenError<E, impl ErrorResponse + 'static>,
 ) -> String {
     match error {
-        RequestTokenError::ServerResponse(refusal) => refusal.to_string(),
+        // It goes to a terminal.
+        RequestTokenError::ServerResponse(refusal) => {
+            refusal.to_string().escape_debug().to_string()
+        }
         RequestTokenError::Request(error) => causes(error),
         // The text of such an error may quote the answer, with tokens.
         RequestTokenError::Parse(..) => "its answer is not that of a token endpoint".to_owned(),

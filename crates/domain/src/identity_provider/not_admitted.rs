@@ -10,8 +10,11 @@ pub enum NotAdmitted {
     #[error("the token has no `sub`")]
     NoSubject,
     /// It was made for another application.
-    #[error("the token has several audiences, and its `azp` is not the client of the provider")]
+    #[error("the token was made for another client: its `azp` is not the client of the provider")]
     OtherParty,
+    /// It proves a right and not a person, such as an access token.
+    #[error("the token is no ID token: its claim `typ` is not `ID`")]
+    OtherKind,
     /// Nothing says when the issuer knew the groups.
     #[error("the token has no `iat`")]
     NoTime,
