@@ -20,6 +20,7 @@ use url::Url;
 /// from an argument. Takes address and organization from `--api-url` and `--org`, or asks for them. Stores the result in
 /// the context that `--context` names; without it, in the one of this address and organization, or in a new one.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
     /// Sign in with a browser of this machine
     #[arg(long, conflicts_with = "device")]

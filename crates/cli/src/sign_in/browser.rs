@@ -91,11 +91,12 @@ pub(super) async fn sign_in(
     output.notice("waiting until you have signed in; Ctrl-C ends this");
     open(url);
     let expected = Expected {
+        path,
         state,
         issuer: issuer.name().to_owned(),
         must_name_issuer: issuer.names_itself(),
     };
-    let code = receive(listener, &path, expected).await?;
+    let code = receive(listener, expected).await?;
     let answer = client.exchange_code(code).set_pkce_verifier(verifier);
     let tokens = issuer.tokens(answer.request_async(&issuer.http()).await)?;
     // Another sign-in's token could otherwise be passed in (OpenID Connect Core, section 3.1.3.7). Canyon verifies the
@@ -124,6 +125,8 @@ fn nonce_of(id_token: &str) -> Option<String> {
 
 /// What the answer must have.
 struct Expected {
+    /// The path at which it arrives.
+    path: String,
     state: CsrfToken,
     issuer: String,
     must_name_issuer: bool,
@@ -164,15 +167,10 @@ impl Expected {
 type Judged = Result<AuthorizationCode, String>;
 
 /// Waits for the browser to come back.
-async fn receive(
-    listener: TcpListener,
-    path: &str,
-    expected: Expected,
-) -> Result<AuthorizationCode, CliError> {
+async fn receive(listener: TcpListener, expected: Expected) -> Result<AuthorizationCode, CliError> {
     let (sender, mut receiver) = mpsc::channel(1);
     // As a fallback: a path of the person's choice may have characters that routes give a meaning.
-    let waiting = Arc::new((path.to_owned(), expected));
-    let router = Router::new().fallback(get(answered)).with_state((waiting, sender));
+    let router = Router::new().fallback(get(answered)).with_state((Arc::new(expected), sender));
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let server = axum::serve(listener, router).with_graceful_shutdown(async {
         // An error is an end too: the sender is gone.
@@ -198,12 +196,11 @@ async fn receive(
 }
 
 async fn answered(
-    State((waiting, sender)): State<(Arc<(String, Expected)>, mpsc::Sender<Judged>)>,
+    State((expected, sender)): State<(Arc<Expected>, mpsc::Sender<Judged>)>,
     uri: Uri,
     Query(answer): Query<Answer>,
 ) -> Response {
-    let (path, expected) = &*waiting;
-    let answer = Some(answer).filter(|_| uri.path() == path);
+    let answer = Some(answer).filter(|_| uri.path() == expected.path);
     let Some(judged) = answer.and_then(|answer| expected.judge(answer)) else {
         return page(
             StatusCode::BAD_REQUEST,
@@ -235,7 +232,8 @@ mod tests {
     fn judged(must_name_issuer: bool, answer: &str) -> Option<Judged> {
         let (state, issuer) = (CsrfToken::new("s".into()), "https://login.example.com".into());
         let answer = serde_json::from_str(answer).unwrap();
-        Expected { state, issuer, must_name_issuer }.judge(answer)
+        let path = "/callback".into();
+        Expected { path, state, issuer, must_name_issuer }.judge(answer)
     }
 
     fn code(judged: Option<Judged>) -> Option<Result<String, String>> {

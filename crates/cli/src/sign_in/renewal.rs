@@ -112,10 +112,10 @@ async fn renew(
         issuer.revoke(&next).await?;
         return Err(error);
     }
-    let issued = exchanged(&client, renewed, tokens).await?;
+    let context = exchanged(&client, renewed, tokens).await?;
     store(name, &next, |stored| {
-        stored.token = issued.token;
-        stored.token_expires_at = issued.token_expires_at;
+        stored.token = context.token;
+        stored.token_expires_at = context.token_expires_at;
     })
 }
 
