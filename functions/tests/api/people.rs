@@ -284,20 +284,6 @@ async fn a_person_of_another_issuer_is_another_principal_although_the_provider_i
 }
 
 #[tokio::test]
-async fn a_person_who_signs_in_without_end_delays_no_other_one() {
-    let api = Api::start().await;
-    let foreign = Foreign::new(&api);
-    api.make("/identity-providers", company(&foreign).await).await;
-    let token = id_token(&foreign, "eve", &["auditors"]).await;
-    let mut refused = 0;
-    for _ in 0..1_100 {
-        refused += u32::from(sign_in(&api, "our-org", "company", &token).await.0 == 429);
-    }
-    assert!(refused > 0);
-    signed_in(&api, &foreign, "ada", &["platform"]).await;
-}
-
-#[tokio::test]
 async fn signing_out_ends_the_token_at_once_and_no_other() {
     let api = Api::start().await;
     let foreign = Foreign::new(&api);
