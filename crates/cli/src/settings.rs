@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::context_name::ContextName;
 use crate::error::CliError;
 use crate::login_context::is_same_server;
+use crate::output::Output;
 use crate::process_variable::variable;
 use canyon_api::client::Client;
 use secrecy::SecretString;
@@ -152,6 +153,15 @@ pub(crate) fn address_of(flags: &SettingFlags) -> Result<Option<Url>, CliError> 
         return address(url).map(Some);
     }
     given(flags, &variable, &config_file::load()?)?.url.as_deref().map(address).transpose()
+}
+
+/// After a change of a context's sign-in: says that commands of this shell use another token, if so.
+pub(crate) fn warn_of_other_token(flags: &SettingFlags, output: Output) {
+    if flags.context.is_none() && variable("CANYON_TOKEN").is_some() {
+        output.notice(
+            "warning: in this shell CANYON_TOKEN is set, and takes precedence over the context",
+        );
+    }
 }
 
 /// Checks an address.

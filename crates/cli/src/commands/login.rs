@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::login_context;
 use crate::output::Output;
 use crate::process_variable::variable;
-use crate::settings::{self, SettingFlags};
+use crate::settings::{self, SettingFlags, warn_of_other_token};
 use crate::sign_in::{RedirectUri, Way, sign_in};
 use canyon_api::client::Client;
 use canyon_api::identity_provider::SignInChoice;
@@ -81,6 +81,11 @@ pub(crate) async fn run(
         }
         sign_in(&client, choice, way, output).await?
     } else {
+        if !arguments.with_token && io::stdin().is_terminal() {
+            output.notice(&format!(
+                "the organization `{org}` has no identity provider, or does not exist; give an API token"
+            ));
+        }
         let token = token()?;
         // `/orgs/{org}` itself: the shortest request that needs a valid token.
         client.with_token(token.clone()).get(&[]).await?;
@@ -90,6 +95,7 @@ pub(crate) async fn run(
     let stored = path.display();
     output.notice(&format!("logged in to `{org}` at {url}"));
     output.notice(&format!("the current context is `{name}` now, in {stored}"));
+    warn_of_other_token(flags, output);
     Ok(Exit::Ok)
 }
 

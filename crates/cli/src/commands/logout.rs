@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::process_variable::variable;
-use crate::settings::SettingFlags;
+use crate::settings::{SettingFlags, warn_of_other_token};
 use crate::sign_in::{end_at_issuer, lock_renewals};
 use canyon_api::client::Client;
 
@@ -65,5 +65,6 @@ pub(crate) async fn run(
     }
     forgotten?;
     output.notice(&format!("logged out of `{name}`"));
+    warn_of_other_token(flags, output);
     Ok(Exit::Ok)
 }
