@@ -98,13 +98,7 @@ impl Settings {
 
     /// Whether the token would cross a network unencrypted.
     pub(crate) fn is_exposed(&self) -> bool {
-        let own = match self.url.host() {
-            Some(Host::Domain(name)) => name == "localhost",
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            None => false,
-        };
-        self.url.scheme() == "http" && !own
+        is_unencrypted(&self.url)
     }
 }
 
@@ -162,6 +156,17 @@ pub(crate) fn warn_of_other_token(flags: &SettingFlags, output: Output) {
             "warning: in this shell CANYON_TOKEN is set, and takes precedence over the context",
         );
     }
+}
+
+/// Whether what is sent to this http or https address crosses a network unencrypted.
+pub(crate) fn is_unencrypted(url: &Url) -> bool {
+    let is_own = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    url.scheme() == "http" && !is_own
 }
 
 /// Checks an address.

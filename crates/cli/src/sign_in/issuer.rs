@@ -2,6 +2,7 @@
 
 use crate::context::SignIn;
 use crate::error::CliError;
+use crate::settings::is_unencrypted;
 use oauth2::basic::{
     BasicErrorResponse, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse,
     BasicTokenType,
@@ -16,7 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use std::pin::Pin;
 use std::time::Duration;
-use url::{Host, Url};
+use url::Url;
 
 /// The longest wait for one answer of an issuer.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -301,11 +302,5 @@ fn causes(error: &dyn std::error::Error) -> String {
 
 /// Whether only this machine or the owner of a certificate can read what is sent there.
 fn is_protected(url: &Url) -> bool {
-    let is_own = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    url.scheme() == "https" || url.scheme() == "http" && is_own
+    matches!(url.scheme(), "http" | "https") && !is_unencrypted(url)
 }
