@@ -144,11 +144,17 @@ pub fn decide(
     let own = asker.attempts.iter().find(|attempt| attempt.number == number);
     let compared_at = own.and_then(|attempt| attempt.claim.as_ref()).map(|claim| claim.at);
     let unwritten = suspects.iter().find(|(.., attempt)| {
-        // The asker's claim may have read the environment before the write of what was salvaged ended. An administrator
-        // who accepts the state has been told of it.
-        let margin = if asker.accept_state { Duration::ZERO } else { CLOCK_SKEW };
-        let known_at = attempt.salvaged_at.map(|at| at.saturating_add(margin).unwrap_or(at));
-        attempt.unwritten.is_some() && compared_at <= gone_at(attempt).max(known_at)
+        // The environment has known of it since the attempt's end, or since what it left was read: an administrator who
+        // accepts the state has been told of it, however late the job is proved gone. Without that, the asker's claim may
+        // have read the environment before the write of what was salvaged ended.
+        let known_at = if asker.accept_state {
+            attempt.salvaged_at
+        } else {
+            let known_at = attempt.salvaged_at;
+            let known_at = known_at.map(|at| at.saturating_add(CLOCK_SKEW).unwrap_or(at));
+            gone_at(attempt).max(known_at)
+        };
+        attempt.unwritten.is_some() && compared_at <= known_at
     });
     if let Some((_, deployment, _)) = unwritten {
         return LockDecision::Keep(KeepReason::Unwritten(*deployment));

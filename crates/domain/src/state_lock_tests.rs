@@ -302,6 +302,11 @@ fn a_lock_is_kept_if_its_owner_proves_to_have_left_an_unwritten_state_after_the_
         dead.attempts[0].job_gone_at = Some(at(gone_at));
         assert_eq!(decide(&lock, &asker(), 1, &[dead.clone()]), verdict);
     }
+    // The job's end was proved late. Its administrator has been told when the attempt ended.
+    dead.attempts[0].job_gone_at = Some(at(1_100));
+    let accepting = Deployment { accept_state: true, ..asker() };
+    let proof = Proof { holder: HOLDER, gone_at: at(1_100) };
+    assert_eq!(decide(&lock, &accepting, 1, &[dead]), LockDecision::Break(proof));
 }
 
 #[test]
