@@ -28,6 +28,7 @@ pub mod error;
 pub(crate) mod event_sources;
 mod git_credentials;
 mod held_jobs;
+mod idempotency;
 pub(crate) mod identity_providers;
 mod job_hints;
 pub mod job_tokens;

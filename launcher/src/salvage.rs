@@ -5,7 +5,7 @@ use crate::orphaned_resources::{OrphanedResource, Remains, remains};
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{DispatchError, Dispatcher, JobRef, TailStream};
 use canyon_domain::attempt::Salvage;
-use canyon_domain::deployment::{Deployment, Mode};
+use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::Phase;
 use canyon_domain::lifecycle::LEASE;
 use canyon_store::StoreError;
@@ -81,8 +81,8 @@ impl Launcher {
             self.keep_remains(due, deployment, number, is_late, remains(&events, due.id, reported))
                 .await?;
             let salvage = match evidence {
-                // A destroy run creates nothing that could be in no state.
-                _ if deployment.mode == Mode::Destroy => Salvage::Done,
+                // It creates nothing that could be in no state.
+                _ if !deployment.mode.creates() => Salvage::Done,
                 Evidence::Unreadable => Salvage::Pending,
                 Evidence::Nothing if !was_reporting => Salvage::Impossible,
                 Evidence::Nothing | Evidence::Read => Salvage::Done,

@@ -159,6 +159,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,
         options: PlanOptions::default(),
+        state_command: None,
     };
     environment.queue.join(deployment.id).unwrap();
     environment.version += 1;

@@ -93,7 +93,9 @@ async fn the_lock_of_a_person_in_the_cluster_is_never_broken() {
     let ended = site.run(&request(ENV, Some(module()))).await;
     let (class, message) = failure(&ended);
     assert_eq!(class, FailureClass::User, "{message}");
-    for part in [format!("`{who}` since 20"), format!("force-unlock {held}")] {
+    for part in
+        [format!("`{who}` since 20"), format!("force-unlock {PROJECT} {ENV} {held} --force")]
+    {
         assert!(message.contains(&part), "no `{part}` in: {message}");
     }
     assert!(holder.is_alive());

@@ -46,6 +46,7 @@ mod secret_stores;
 mod seed;
 mod service_accounts;
 mod sources;
+mod state_commands;
 mod states;
 #[path = "../../crates/cli/tests/it/terminal.rs"]
 #[expect(dead_code, reason = "the tests of the command line use more of it")]

@@ -10,10 +10,11 @@ use crate::harness::module;
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, RUNNER, Site};
 use crate::harness::{processes, programs};
+use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::backend::backend_file;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::RunnerDefinition;
-use manual::{ManualTofu, State};
+use manual::{Holder, ManualTofu, State};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -125,7 +126,7 @@ async fn kept_and_freed(storage: Storage) {
 
 /// A person's lock stays, and the deployment that it blocks names the person.
 async fn never_broken(site: &Site, manual: &ManualTofu, env: &str, lives: bool) {
-    let holder = Some(manual.hold().await).filter(|_| lives);
+    let mut holder = Some(manual.hold().await).filter(|_| lives);
     let reason = if lives { "of that host may hold it" } else { "no earlier attempt" };
     let lock = manual.lock().expect("it is held");
     let module = module::inline("resource \"terraform_data\" \"x\" {}");
@@ -134,15 +135,53 @@ async fn never_broken(site: &Site, manual: &ManualTofu, env: &str, lives: bool) 
     assert_eq!(class, FailureClass::User, "{message}");
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let host = host.trim();
-    for part in [format!("@{host}` since 20"), format!("force-unlock {lock}"), reason.to_owned()] {
+    for part in [
+        format!("@{host}` since 20"),
+        format!("force-unlock {PROJECT} {env} {lock} --force"),
+        reason.to_owned(),
+    ] {
         assert!(message.contains(&part), "no `{part}` in: {message}");
     }
-    assert!(holder.is_none_or(|mut holder| holder.is_alive()));
+    assert!(holder.as_mut().is_none_or(Holder::is_alive));
     assert_eq!(manual.lock(), Some(lock.clone()), "it is not broken");
     assert_eq!(records_of_breaks(site, &lock).await, [""; 0]);
-    let freed = manual.tofu(&["force-unlock", "-force", &lock]);
-    assert!(freed.status.success(), "{freed:?}");
+    let unlock = ["force-unlock", PROJECT, env, &lock];
+    if lives {
+        let kept = site.server.canyon(&unlock);
+        assert!(kept.code == 1 && kept.stderr.contains(reason), "{kept:?}");
+    }
+    let other = site.server.canyon(&["force-unlock", PROJECT, env, "other", "--force", "--yes"]);
+    assert!(other.stderr.contains("it is not the lock other"), "{other:?}");
+    assert_eq!(manual.lock(), Some(lock.clone()), "it is still not broken");
+    site.server.canyon(&[&unlock[..], &["--force", "--yes"]].concat()).done();
+    assert_eq!(manual.lock(), None);
+    site.server.canyon(&unlock).done();
     assert_succeeded(&site.run(&request(env, Some(module))).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_on_the_state_breaks_the_lock_of_a_dead_job_too() {
+    let storage = Storage::s3().await;
+    let site = site(&storage).await;
+    let path = site.server.path("ledger");
+    let id = site.accept(&request(ENV, Some(module::ledger(&path, COUNT, "1.5", 1)))).await;
+    until_begun(&path, 1).await;
+    kill_job(&site, &id);
+    site.end(&id).await;
+    let manual = manual_tofu(&site, &storage, ENV).await;
+    let lock = manual.lock().expect("what was killed has left its lock");
+    let import = json!({ "command": "import", "address": "terraform_data.step[9]", "id": "it" });
+    let body = DeploymentCreateBody {
+        mode: RequestedMode::State,
+        state_command: Some(serde_json::from_value(import).unwrap()),
+        module: Some(module::ledger(&path, 10, "0", 1)),
+        ..request(ENV, None)
+    };
+    let ended = site.run(&body).await;
+    assert_succeeded(&ended);
+    let log = site.log(&ended.id.to_string()).await;
+    assert!(log.contains(&format!("breaking the lock {lock} of ")), "{log}");
+    assert_eq!((manual.lock(), records_of_breaks(&site, &lock).await.len()), (None, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,20 +1,23 @@
 //! Deployments.
 
+pub use crate::deployment_query::{DeploymentQuery, LogQuery, WaitQuery};
+use crate::state_command::StateCommandBody;
 use canyon_domain::deployment::Priority;
 use canyon_domain::failure::Failure;
 use canyon_domain::job::{Inputs, LogLevel, Module};
 use canyon_domain::json::Json;
+use canyon_domain::state_command::StateCommand;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// A request to deploy to an environment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeploymentCreateBody {
-    /// `deploy`, `destroy` or `rollback`; `plan_only` is the older form of `deploy` with
+    /// `deploy`, `destroy`, `rollback` or `state`; `plan_only` is the older form of `deploy` with
     /// `plan_only`.
     pub mode: RequestedMode,
     /// The project.
@@ -26,7 +29,8 @@ pub struct DeploymentCreateBody {
     /// Stop after the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_only: Option<bool>,
-    /// The module to run. Without it, `destroy` destroys what the last deployment created.
+    /// The module to run. Without it, `destroy` destroys what the last deployment created, and `state` uses that
+    /// deployment's module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ModuleBody>)]
     pub module: Option<Module>,
@@ -38,6 +42,10 @@ pub struct DeploymentCreateBody {
     /// With `rollback`: the deployment of this environment to repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to_deployment_id: Option<Uuid>,
+    /// With `state`: the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<StateCommandBody>)]
+    pub state_command: Option<StateCommand>,
     /// `age` public key to encrypt all outputs to. Without it, sensitive outputs are not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^age[a-z0-9]+$", max_length = 200)]
@@ -87,6 +95,33 @@ pub struct DeploymentCreateBody {
     pub parallelism: Option<u16>,
 }
 
+impl DeploymentCreateBody {
+    /// A request without options.
+    pub fn new(mode: RequestedMode, project_id: &str, env_id: &str) -> Self {
+        Self {
+            mode,
+            project_id: project_id.to_owned(),
+            env_id: env_id.to_owned(),
+            plan_only: None,
+            module: None,
+            manifest: None,
+            rollback_to_deployment_id: None,
+            state_command: None,
+            encrypted_outputs_recipient: None,
+            encrypted_logs_recipient: None,
+            is_dry_run: false,
+            priority: None,
+            agent: None,
+            runner_log_level: None,
+            accept_state: false,
+            max_deletions: None,
+            targets: Vec::new(),
+            replace: Vec::new(),
+            parallelism: None,
+        }
+    }
+}
+
 /// A module and the values of its variables.
 #[derive(ToSchema)]
 pub struct ModuleBody {
@@ -112,6 +147,8 @@ pub enum RequestedMode {
     Destroy,
     /// Repeat an earlier deployment.
     Rollback,
+    /// Run `state_command`.
+    State,
 }
 
 /// A deployment. Lists leave out `manifest` and `attempts`.
@@ -137,7 +174,7 @@ pub struct Deployment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub completed_at: Option<Timestamp>,
-    /// `deploy`, `destroy` or `rollback`.
+    /// `deploy`, `destroy`, `rollback` or `state`.
     pub mode: String,
     /// Whether it stops after the plan.
     pub plan_only: bool,
@@ -173,6 +210,9 @@ pub struct Deployment {
     /// Its module; only in the answer to `getDeployment`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<DeployedModule>,
+    /// With `state`: its command, as a person would type it; only in the answer to `getDeployment`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_command: Option<String>,
     /// Its attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptSummary>,
@@ -328,60 +368,6 @@ pub struct Orphan {
     /// Its id at the provider, if the provider had returned it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-}
-
-/// Filters of the list of deployments.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct DeploymentQuery {
-    /// Only deployments of this project.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub project_id: Option<String>,
-    /// Only deployments of this environment; needs `project_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub env_id: Option<String>,
-    /// Only deployments with this status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(pattern = "^(queued|launching|running|cancelling|succeeded|failed|cancelled)$")]
-    pub status: Option<String>,
-    /// Only deployments that have ended (`true`), or that have not (`false`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<bool>,
-    /// Only `plan`, `deploy`, `destroy` or `rollback`. A deployment that stops after its plan is a `plan` only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(pattern = "^(plan|deploy|destroy|rollback)$")]
-    pub mode: Option<String>,
-    /// Only deployments that were accepted at this time or later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>, format = DateTime)]
-    pub since: Option<Timestamp>,
-}
-
-/// How long to wait for the end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct WaitQuery {
-    /// Seconds, 2 to 25; default 25. A longer time is reduced to 25; then repeat the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<i64>, minimum = 2, maximum = 4_294_967_295i64)]
-    pub timeout_in_seconds: Option<u32>,
-}
-
-/// Which part of a stream to read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct LogQuery {
-    /// `log` (text for people, the default) or `events` (OpenTofu's `-json` lines).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(pattern = "^(log|events)$")]
-    pub stream: Option<String>,
-    /// Bytes to skip; default 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offset: Option<u64>,
-    /// Seconds to wait for new bytes if there are none, at most 25; default 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(maximum = 25)]
-    pub wait_seconds: Option<u32>,
 }
 
 /// Header of a part of a log: offset of the next part.

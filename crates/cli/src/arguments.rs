@@ -1,9 +1,9 @@
 //! The commands and flags of `canyon`.
 
 use crate::commands::{
-    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, get, limit, list,
-    login, logout, logs, outputs, refresh_runner, rollback, status, switch, token, update,
-    variables, version, wait, whoami,
+    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, force_unlock, get,
+    import, limit, list, login, logout, logs, outputs, refresh_runner, rollback, state, status,
+    switch, token, update, variables, version, wait, whoami,
 };
 use crate::exit;
 use crate::output::Format;
@@ -59,6 +59,12 @@ pub(crate) enum Command {
     Rollback(rollback::Arguments),
     /// Destroy everything in an environment's state
     Destroy(destroy::Arguments),
+    /// Add a resource that exists to an environment's state
+    Import(import::Arguments),
+    /// Read and change an environment's state
+    State(state::Arguments),
+    /// Free the lock of an environment's state
+    ForceUnlock(force_unlock::Arguments),
     /// Wait for the end of a deployment
     Wait(wait::Arguments),
     /// Show what runs, what waits and why, and what failed in the last 24 hours

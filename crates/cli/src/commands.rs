@@ -10,8 +10,10 @@ pub(crate) mod delete;
 pub(crate) mod deploy;
 pub(crate) mod destroy;
 pub(crate) mod doctor;
+pub(crate) mod force_unlock;
 pub(crate) mod get;
 pub(crate) mod git_credentials;
+pub(crate) mod import;
 pub(crate) mod limit;
 pub(crate) mod list;
 #[cfg(feature = "local")]
@@ -23,6 +25,7 @@ pub(crate) mod named_variables;
 pub(crate) mod outputs;
 pub(crate) mod refresh_runner;
 pub(crate) mod rollback;
+pub(crate) mod state;
 pub(crate) mod status;
 pub(crate) mod switch;
 pub(crate) mod token;

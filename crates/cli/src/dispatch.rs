@@ -4,9 +4,9 @@ use crate::arguments::{Cli, Command};
 #[cfg(feature = "local")]
 use crate::commands::local;
 use crate::commands::{
-    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, get, limit, list,
-    login, logout, logs, outputs, refresh_runner, rollback, status, switch, token, update,
-    variables, version, wait, whoami,
+    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, force_unlock, get,
+    import, limit, list, login, logout, logs, outputs, refresh_runner, rollback, state, status,
+    switch, token, update, variables, version, wait, whoami,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -85,6 +85,9 @@ async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, 
         Command::Deploy(arguments) => deploy::run(arguments, client, output).await,
         Command::Rollback(arguments) => rollback::run(arguments, client, output).await,
         Command::Destroy(arguments) => destroy::run(arguments, client, output).await,
+        Command::Import(arguments) => import::run(arguments, client, output).await,
+        Command::State(arguments) => state::run(arguments, client, output).await,
+        Command::ForceUnlock(arguments) => force_unlock::run(arguments, client, output).await,
         Command::Wait(arguments) => wait::run(arguments, client, output).await,
         Command::Status(arguments) => status::run(arguments, client, output).await,
         Command::Logs(arguments) => logs::run(arguments, client, output).await,

@@ -4,13 +4,13 @@ use crate::arguments::Cli;
 use clap::{Command, CommandFactory as _};
 
 /// Of each command that does not have its own, the lines of its example.
-const EXAMPLES: [(&str, &[&str]); 32] = [
+const EXAMPLES: [(&str, &[&str]); 35] = [
     (
         "create",
         &[
             "canyon create project shop",
             "canyon create environment shop dev --set=env_type_id=development",
-            "canyon create runner cluster --set-yaml=runner.yaml",
+            "canyon create runner cluster --set-yaml=@runner.yaml",
             "canyon create token --scoped-role deployer:project_id=shop --description ci",
         ],
     ),
@@ -28,7 +28,7 @@ const EXAMPLES: [(&str, &[&str]); 32] = [
     (
         "update",
         &[
-            "canyon update runner cluster --set-yaml=runner.yaml",
+            "canyon update runner cluster --set-yaml=@runner.yaml",
             "canyon update project shop --set=display_name=Shop",
         ],
     ),
@@ -45,6 +45,24 @@ const EXAMPLES: [(&str, &[&str]); 32] = [
     ),
     ("rollback", &["canyon rollback shop dev"]),
     ("destroy", &["canyon destroy shop dev"]),
+    (
+        "import",
+        &[
+            "canyon import shop dev aws_vpc.main vpc-0a1b2c3d",
+            "canyon import shop dev 'aws_instance.web[0]' i-0a1b2c3d --module ./app",
+        ],
+    ),
+    (
+        "state",
+        &[
+            "canyon state list shop dev",
+            "canyon state show shop dev aws_vpc.main",
+            "canyon state mv shop dev aws_vpc.main module.net.aws_vpc.main",
+            "canyon state rm shop dev aws_vpc.old --yes",
+            "canyon state pull shop dev > terraform.tfstate",
+        ],
+    ),
+    ("force-unlock", &["canyon force-unlock shop dev 9a7bff58-e09d-5260-5a4f-13cb3c817dd5"]),
     ("wait", &["canyon wait shop dev --timeout 600"]),
     ("status", &["canyon status", "canyon status shop dev --watch"]),
     ("logs", &["canyon logs shop dev --tail 50"]),

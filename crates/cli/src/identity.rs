@@ -12,6 +12,16 @@ use std::path::Path;
 pub(crate) struct Key(Identity);
 
 impl Key {
+    /// A new key, for this process alone.
+    pub(crate) fn generate() -> Self {
+        Self(Identity::generate())
+    }
+
+    /// Its public key.
+    pub(crate) fn recipient(&self) -> String {
+        self.0.to_public().to_string()
+    }
+
     /// Reads the first key of a file in the format of `age-keygen`.
     pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
         let text = secrecy::SecretString::from(read_file(path)?);

@@ -86,7 +86,7 @@ fn text(deployment: &Deployment, outputs: &BTreeMap<String, ModuleOutput>) -> St
         vec!["deployment".to_owned(), deployment.id.to_string()],
         vec!["status".to_owned(), deployment.status.clone()],
     ];
-    if !deployment.plan_only {
+    if !deployment.plan_only && deployment.mode != "state" {
         rows.push(vec!["resources".to_owned(), resources(deployment)]);
     }
     let mut text = table::align(&rows);
@@ -149,7 +149,7 @@ fn warning(orphan: &Orphan) -> String {
     )
 }
 
-fn failure(deployment: Deployment) -> CliError {
+pub(crate) fn failure(deployment: Deployment) -> CliError {
     let last = deployment.attempts.last().and_then(|attempt| attempt.failure.clone());
     CliError::Deployment {
         id: deployment.id.to_string(),

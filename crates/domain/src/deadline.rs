@@ -5,7 +5,7 @@
 
 pub use crate::attempt::MAX_SILENCE;
 use crate::attempt::{Attempt, Claim, Outcome, Salvage, Stop, StopReason};
-use crate::deployment::{Deployment, Mode};
+use crate::deployment::Deployment;
 use crate::failure::{Failure, FailureClass, Phase, shortened};
 use crate::hold::Hold;
 use crate::lifecycle::{self, LEASE, START_RETRY_INTERVAL, end, outcome_of_stop};
@@ -182,7 +182,7 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
         ),
     };
     if let Some(outcome) = outcome {
-        let creates = deployment.mode != Mode::Destroy;
+        let creates = deployment.mode.creates();
         if let Some(attempt) = deployment.attempts.last_mut() {
             // A destroy run creates nothing that could be in no state.
             if !is_gone && attempt.phase >= Phase::Apply && creates {

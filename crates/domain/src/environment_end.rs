@@ -65,7 +65,10 @@ impl Environment {
                 state.doubt = None;
             }
         }
-        let is_whole = deployment.status == Status::Succeeded && deployment.changes_state();
+        // A command on the state deploys nothing.
+        let is_whole = deployment.status == Status::Succeeded
+            && deployment.changes_state()
+            && deployment.mode != Mode::State;
         if is_whole {
             after.last_success = Some(deployment.id);
         }
@@ -81,7 +84,7 @@ impl Environment {
     /// environment changes: if another run has shown since that the state is right, it does not.
     pub fn salvaged(&mut self, deployment: &Deployment) -> bool {
         let Some(state) = &mut self.state else { return false };
-        let creates = deployment.mode != Mode::Destroy;
+        let creates = deployment.mode.creates();
         let read = deployment.attempts.iter().rev().find_map(|of| of.unwritten.clone());
         let read = read.filter(|_| creates);
         let is_of_another = state.unwritten.as_ref().is_some_and(|known| known.by != deployment.id);
@@ -205,6 +208,17 @@ mod tests {
             let deployment = deployment(number, mode, status, phase);
             assert_eq!(run(&mut environment, &deployment), applied, "after {number}");
         }
+    }
+
+    #[test]
+    fn a_command_on_the_state_is_no_deployment_of_the_environment() {
+        let mut environment = environment();
+        run(&mut environment, &deployment(1, "deploy", "succeeded", "apply"));
+        environment.status = EnvironmentStatus::DeleteFailed;
+        let applied = run(&mut environment, &deployment(2, "state", "succeeded", "apply"));
+        let success = environment.last_success.map(|id| id.0.as_u128());
+        assert_eq!((applied, success), (Some(1), Some(1)));
+        assert_eq!(environment.status, EnvironmentStatus::DeleteFailed, "it destroys nothing");
     }
 
     #[test]

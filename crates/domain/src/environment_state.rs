@@ -177,8 +177,8 @@ impl EnvironmentState {
                 wanted: state_location(storage, env),
             });
         }
-        // A plan changes nothing, so it reads the state in its current storage.
-        if deployment.changes_state() {
+        // A plan changes nothing, so it reads the state in its current storage. A command on the state works there too.
+        if deployment.changes_state() && deployment.mode != Mode::State {
             state.change = change(false);
         }
         Ok(state)
@@ -226,8 +226,8 @@ impl EnvironmentState {
     }
 
     /// The doubt after `deployment`, whose apply perhaps `began`. Only a complete deployment shows that the
-    /// state lists every resource: a plan only reads the state, a destroy run finds no more than it
-    /// lists, and a partial run looks at a part.
+    /// state lists every resource: a plan only reads the state, a destroy run and a command on the state find no more
+    /// than it lists, and a partial run looks at a part.
     fn doubt_after(
         &self,
         deployment: &Deployment,
@@ -235,14 +235,14 @@ impl EnvironmentState {
         has_to_move: bool,
     ) -> Option<Doubt> {
         let report = deployment.state.as_ref();
-        let is_destroy = deployment.mode == Mode::Destroy;
+        let creates = deployment.mode.creates();
         let succeeded = deployment.status == Status::Succeeded && deployment.changes_state();
         let is_whole = succeeded && !deployment.partial;
         let forgets = |attempt: &Attempt| attempt.apply == ApplyNote::Forgets;
-        let may_leave_more = || !is_destroy || deployment.attempts.iter().any(forgets);
+        let may_leave_more = || creates || deployment.attempts.iter().any(forgets);
         let left_more = !succeeded
             && report.map_or_else(may_leave_more, |report| {
-                report.incomplete || (!is_destroy && deployment.kept.orphans > 0)
+                report.incomplete || (creates && deployment.kept.orphans > 0)
             });
         let is_unwritten = self.unwritten.as_ref().is_some_and(|state| state.by == deployment.id);
         match (self.doubt, report) {
@@ -258,10 +258,10 @@ impl EnvironmentState {
             }
             _ if is_unwritten || (began && left_more) => Some(Doubt::Unfinished(deployment.id)),
             (Some(Doubt::Unrecorded | Doubt::Unseen(_)), Some(_)) => None,
-            (_, Some(_)) if is_whole && !is_destroy => None,
+            (_, Some(_)) if is_whole && creates => None,
             // The run has written its state, and could not read it afterwards.
-            (_, None) if is_whole && began && !is_destroy => Some(Doubt::Unseen(deployment.id)),
-            (None, None) if succeeded && began && !is_destroy => Some(Doubt::Unseen(deployment.id)),
+            (_, None) if is_whole && began && creates => Some(Doubt::Unseen(deployment.id)),
+            (None, None) if succeeded && began && creates => Some(Doubt::Unseen(deployment.id)),
             (doubt, _) => doubt,
         }
     }

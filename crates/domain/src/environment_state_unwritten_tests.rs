@@ -50,6 +50,12 @@ fn a_state_that_was_not_written_is_looked_for_by_each_run_until_an_administrator
             let ended = deployment("failed", "plan", &kind);
             assert_eq!(settled(&after, &ended).unwritten, Some(unwritten.clone()), "{kind}");
         }
+        // What is in no state may be imported. That it was all of it, only an administrator knows.
+        let imported =
+            json!({ "mode": "state", "state": { "lineage": "a", "serial": 9, "resources": 4 } });
+        let imported = settled(&after, &deployment("succeeded", "apply", &imported));
+        assert_eq!((&imported.unwritten, imported.doubt), (&Some(unwritten.clone()), UNFINISHED));
+        assert_eq!(imported.facts, Some(facts("a", 9, 4)));
         let accept = json!({ "accept_state": true });
         assert_eq!(task(after.clone(), &accept).unwritten, None);
         let refused = deployment("failed", "plan", &accept);

@@ -1,7 +1,7 @@
 //! The resources of an organization: environment types, projects, environments, runners and rules.
 
 use crate::backend::{backend_file, state_location};
-use crate::deployment::{Deployment, Mode};
+use crate::deployment::Deployment;
 use crate::deployment_queue::DeploymentQueue;
 use crate::display_name::DisplayName;
 use crate::environment_state::{Doubt, EnvironmentState, StorageMismatch};
@@ -183,7 +183,7 @@ impl<'a> From<&'a Environment> for Target<'a> {
 impl Environment {
     /// Records that `deployment` has the turn and is being launched, perhaps again.
     pub fn record_launch(&mut self, deployment: &Deployment) {
-        let changes = deployment.changes_state() && deployment.mode != Mode::Destroy;
+        let changes = deployment.changes_state() && deployment.mode.creates();
         if changes && self.applied != Some(deployment.id) {
             self.applied_before = self.applied.replace(deployment.id);
         }

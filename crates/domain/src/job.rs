@@ -9,6 +9,7 @@ use crate::job_identity::JobIdentity;
 use crate::module_source::ModuleSource;
 use crate::plan_options::PlanOptions;
 use crate::secret_variables::SecretVariables;
+use crate::state_command::StateCommand;
 use crate::unfinished_run::UnfinishedRun;
 use crate::unwritten_state::UnwrittenState;
 use crate::variables::job::{JobVariable, StoredVariable};
@@ -33,6 +34,9 @@ pub struct Bundle {
     /// Options of the plan.
     #[serde(default, skip_serializing_if = "PlanOptions::is_default")]
     pub options: PlanOptions,
+    /// With [`Mode::State`]: the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_command: Option<StateCommand>,
 }
 
 /// A module and the values of its variables.
@@ -122,9 +126,9 @@ pub struct Job {
 
 /// The newest format of a [`Job`] that this version writes and understands. Format 2 compares and moves states and
 /// limits deletions, format 3 looks for a state that could not be written, format 4 waits for what an unfinished run
-/// left, format 5 has variables, format 6 has git credentials and options of the plan, and format 7 has variables of
-/// secret stores: programs of earlier versions would run such a job and leave that out.
-pub const FORMAT: u32 = 7;
+/// left, format 5 has variables, format 6 has git credentials and options of the plan, format 7 has variables of
+/// secret stores, and format 8 has commands on the state: programs of earlier versions would run such a job and leave that out.
+pub const FORMAT: u32 = 8;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
@@ -133,6 +137,9 @@ impl Job {
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
+        if self.bundle.state_command.is_some() {
+            return 8;
+        }
         if !self.stored_variables.is_empty() {
             return 7;
         }
@@ -226,6 +233,15 @@ pub struct InvalidModule {
 }
 
 impl Module {
+    /// A module that declares nothing.
+    pub fn empty() -> Self {
+        Self {
+            source: ModuleSource::Inline,
+            source_code: Some(String::new()),
+            inputs: Inputs::default(),
+        }
+    }
+
     /// Validates what the types do not guarantee.
     ///
     /// # Errors
@@ -345,7 +361,11 @@ mod tests {
             "reference": { "store": "vault", "ref": "a#b" },
             "store": { "type": "vault", "url": "https://v", "role": "r" },
         });
-        assert_eq!(job(serde_json::json!({ "stored_variables": [stored] })), FORMAT);
+        assert_eq!(job(serde_json::json!({ "stored_variables": [stored] })), 7);
+        let command = serde_json::json!({ "command": "pull" });
+        let module = serde_json::json!({ "source": "inline" });
+        let bundle = serde_json::json!({ "module": module, "state_command": command });
+        assert_eq!(job(serde_json::json!({ "mode": "state", "bundle": bundle })), FORMAT);
         let bundle = |options| serde_json::json!({ "bundle": { "module": { "source": "inline" }, "options": options } });
         assert_eq!(job(bundle(serde_json::json!({ "targets": ["a.b"] }))), 6);
         assert_eq!(job(bundle(serde_json::json!({ "parallelism": 1 }))), 6);

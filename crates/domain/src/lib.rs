@@ -63,6 +63,7 @@ pub mod secret_text;
 pub mod secret_variables;
 pub mod service_account;
 pub mod slot;
+pub mod state_command;
 pub mod state_facts;
 pub mod state_lock;
 pub mod to_json;

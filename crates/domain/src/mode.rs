@@ -12,6 +12,8 @@ pub enum Mode {
     Destroy,
     /// Repeats the module and inputs of a former deployment.
     Rollback,
+    /// Runs one [`StateCommand`](crate::state_command::StateCommand), and no plan.
+    State,
 }
 
 impl Mode {
@@ -21,7 +23,13 @@ impl Mode {
             Self::Deploy => "deploy",
             Self::Destroy => "destroy",
             Self::Rollback => "rollback",
+            Self::State => "state",
         }
+    }
+
+    /// Whether its apply creates resources, which a run that is cut off may leave in no state.
+    pub fn creates(self) -> bool {
+        matches!(self, Self::Deploy | Self::Rollback)
     }
 }
 
@@ -31,9 +39,12 @@ mod tests {
 
     #[test]
     fn a_mode_has_one_name_in_the_api_and_in_the_table() {
-        for (mode, name) in
-            [(Mode::Deploy, "deploy"), (Mode::Destroy, "destroy"), (Mode::Rollback, "rollback")]
-        {
+        for (mode, name) in [
+            (Mode::Deploy, "deploy"),
+            (Mode::Destroy, "destroy"),
+            (Mode::Rollback, "rollback"),
+            (Mode::State, "state"),
+        ] {
             assert_eq!(mode.as_str(), name);
             assert_eq!(serde_json::to_value(mode).unwrap(), name);
         }

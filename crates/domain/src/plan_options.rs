@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The most addresses in one list.
-const MAX_ADDRESSES: usize = 50;
+pub const MAX_ADDRESSES: usize = 50;
 /// The longest address, in bytes.
 const MAX_ADDRESS: usize = 500;
 /// The most operations at once. OpenTofu's default is 10.
@@ -82,6 +82,13 @@ fn addresses(field: &str, given: &[String], faults: &mut FieldErrors) -> Vec<Res
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ResourceAddress(String);
+
+impl ResourceAddress {
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 /// Why a text is no address. It continues a sentence after the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

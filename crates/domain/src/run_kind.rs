@@ -1,4 +1,4 @@
-//! What people call a deployment: a plan, a deploy, a destroy or a rollback.
+//! What people call a deployment: a plan, a deploy, a destroy, a rollback or a command on the state.
 
 use crate::deployment::Deployment;
 use crate::mode::Mode;
@@ -14,15 +14,19 @@ pub enum RunKind {
     Destroy,
     /// It repeats a former deployment.
     Rollback,
+    /// It runs a command on the state.
+    State,
 }
 
 impl RunKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Plan, Self::Deploy, Self::Destroy, Self::Rollback];
+    pub const ALL: [Self; 5] =
+        [Self::Plan, Self::Deploy, Self::Destroy, Self::Rollback, Self::State];
 
     /// The kind of a deployment.
     pub fn of(deployment: &Deployment) -> Self {
         match deployment.mode {
+            Mode::State => Self::State,
             _ if deployment.plan_only => Self::Plan,
             Mode::Deploy => Self::Deploy,
             Mode::Destroy => Self::Destroy,
@@ -37,6 +41,7 @@ impl RunKind {
             Self::Deploy => "deploy",
             Self::Destroy => "destroy",
             Self::Rollback => "rollback",
+            Self::State => "state",
         }
     }
 

@@ -28,8 +28,12 @@ impl UnwrittenState {
         began: bool,
         moves: bool,
     ) -> Option<Self> {
+        if deployment.mode == Mode::State {
+            // It works on the state that is there, perhaps to import into it what is in no state.
+            return known;
+        }
         // A destroy run creates nothing: the next run finds what it has destroyed gone.
-        let creates = deployment.mode != Mode::Destroy;
+        let creates = deployment.mode.creates();
         let mut attempts = deployment.attempts.iter().rev();
         let reported = attempts.find_map(|attempt| attempt.unwritten.clone());
         // A run looks before its plan. A report of the state, or an apply, shows that it has found this state.

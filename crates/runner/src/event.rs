@@ -15,6 +15,9 @@ pub struct Event {
     /// The text for people.
     #[serde(rename = "@message", default)]
     pub message: String,
+    /// `info`, `warn` or `error`.
+    #[serde(rename = "@level", default)]
+    pub level: String,
     /// The kind of the line.
     #[serde(rename = "type", default)]
     pub kind: String,

@@ -142,6 +142,15 @@ impl Facts {
                 self.state_unwritten |= error.is_some_and(is_of_unwritten_state);
                 self.error = self.error.take().or(error.cloned());
             }
+            // Some errors of `import` are mere text.
+            "" if event.level == "error" => {
+                let error = || Diagnostic {
+                    severity: event.level.clone(),
+                    summary: event.message.clone(),
+                    ..Diagnostic::default()
+                };
+                self.error.get_or_insert_with(error);
+            }
             "log" if event.message.contains("Interrupt received") => self.interrupted = true,
             // OpenTofu then exits at once with 1 and does not write its state (`internal/command/meta.go`).
             "log" if event.message.contains("Two interrupts received") => self.cut_off = true,

@@ -10,7 +10,7 @@ use crate::stop::{Stop, StopRequest};
 use crate::{backoff::Backoff, log::Log, tofu::Tofu};
 use canyon_api::attempt::{JudgeLockAnswer, JudgeLockBody, LockDecision};
 use canyon_domain::failure::{Failure, FailureClass};
-use canyon_domain::ids::EnvUuid;
+use canyon_domain::job::Job;
 use jiff::Timestamp;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -73,8 +73,8 @@ pub struct LockContext<'a> {
     pub api: &'a ApiConnection,
     /// OpenTofu, which frees the lock.
     pub tofu: &'a Tofu,
-    /// The environment of the state. The state's location contains this uuid.
-    pub environment: EnvUuid,
+    /// The job. The location of the state contains the uuid of its environment.
+    pub job: &'a Job,
     /// Whether the run is to stop.
     pub stop: &'a Stop,
 }
@@ -91,22 +91,18 @@ impl Locks {
         context: LockContext<'_>,
         log: &mut Log,
     ) -> Result<(), Failure> {
-        if self.freed.contains(&lock.id) {
-            let text = format!("{}; it could not be freed: see the log", describe(lock));
-            return Err(Failure::new(FailureClass::Config, text));
-        }
+        self.refuse_again(lock)?;
         let started = Instant::now();
         let mut backoff = Backoff::default();
         while !context.stop.is_requested() {
-            let host_process = host_processes::possible_holder(lock, context.environment).await;
+            let host_process = host_processes::possible_holder(lock, context.job.env_uuid).await;
             let asked = JudgeLockBody { host_process, ..lock.clone() };
             let (reason, class, limit) = match context.api.judge_lock(&asked).await {
                 Ok(answer) => match answer.decision {
                     LockDecision::Keep => return self.wait(lock, &answer, context, log).await,
                     LockDecision::Wait => (answer.reason, FailureClass::Timeout, PROOF_WAIT),
                     LockDecision::Break => {
-                        self.free(lock, &answer.reason, context, log).await;
-                        return Ok(());
+                        return self.free(lock, &answer.reason, context, log).await;
                     }
                 },
                 Err(error) if error.is_final() => {
@@ -115,7 +111,7 @@ impl Locks {
                 Err(error) => (error.to_string(), FailureClass::Timeout, PROOF_WAIT),
             };
             if started.elapsed() >= limit {
-                return Err(lock_failure(class, lock, &reason, Some(lock.id.as_str())));
+                return Err(lock_failure(class, lock, &reason, Some(context.job)));
             }
             self.log_once(format!("{}: {reason}", describe(lock)), log);
             tokio::select! {
@@ -124,6 +120,30 @@ impl Locks {
             }
         }
         Ok(())
+    }
+
+    /// Frees the lock if its holder is proved dead.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the run, if Canyon keeps the lock.
+    pub async fn free_if_dead(
+        &mut self,
+        lock: &JudgeLockBody,
+        context: LockContext<'_>,
+        log: &mut Log,
+    ) -> Result<(), Failure> {
+        // As if it had waited for the holder already.
+        self.wait_until = Some(Instant::now());
+        self.resolve(lock, context, log).await
+    }
+
+    fn refuse_again(&self, lock: &JudgeLockBody) -> Result<(), Failure> {
+        if !self.freed.contains(&lock.id) {
+            return Ok(());
+        }
+        let text = format!("{}; it could not be freed: see the log", describe(lock));
+        Err(Failure::new(FailureClass::Config, text))
     }
 
     /// Waits a moment: another process holds the lock and may release it soon.
@@ -136,7 +156,7 @@ impl Locks {
     ) -> Result<(), Failure> {
         let until = *self.wait_until.get_or_insert_with(|| Instant::now() + LOCK_WAIT);
         if Instant::now() >= until {
-            let free = Some(lock.id.as_str()).filter(|_| !answer.must_stay);
+            let free = Some(context.job).filter(|_| !answer.must_stay);
             return Err(lock_failure(FailureClass::User, lock, &answer.reason, free));
         }
         self.log_once(format!("{}: {}; waiting for it", describe(lock), answer.reason), log);
@@ -153,13 +173,19 @@ impl Locks {
         if self.wait_until.is_some() { "-lock-timeout=15s" } else { "-lock-timeout=0s" }
     }
 
-    async fn free(
+    /// Frees the lock, once.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the run, if the lock was freed before and is still there.
+    pub async fn free(
         &mut self,
         lock: &JudgeLockBody,
         proof: &str,
         context: LockContext<'_>,
         log: &mut Log,
-    ) {
+    ) -> Result<(), Failure> {
+        self.refuse_again(lock)?;
         log.warn(&format!("breaking the lock {} of `{}`: {proof}", lock.id, lock.who));
         log.flush();
         // The command names the lock's id, so it does not free a newer lock. Whether it freed this one, the next try
@@ -168,6 +194,7 @@ impl Locks {
             log.warn("`force-unlock` failed; trying again without it");
         }
         self.freed.insert(lock.id.clone());
+        Ok(())
     }
 
     fn log_once(&mut self, text: String, log: &mut Log) {
@@ -180,7 +207,7 @@ impl Locks {
 }
 
 /// A text that says who holds the lock, and since when.
-fn describe(lock: &JudgeLockBody) -> String {
+pub fn describe(lock: &JudgeLockBody) -> String {
     let operation = lock.operation.trim_start_matches("OperationType").to_lowercase();
     let doing = if operation.is_empty() { String::new() } else { format!(" for `{operation}`") };
     format!(
@@ -189,17 +216,18 @@ fn describe(lock: &JudgeLockBody) -> String {
     )
 }
 
-/// The failure of a run that ends because the lock remains. `free` is the id by which a person may free it.
+/// The failure of a run that ends because the lock remains. `free` is the job for whose environment a person may free it.
 fn lock_failure(
     class: FailureClass,
     lock: &JudgeLockBody,
     reason: &str,
-    free: Option<&str>,
+    free: Option<&Job>,
 ) -> Failure {
-    let advice = free.map_or_else(String::new, |id| {
+    let advice = free.map_or_else(String::new, |job| {
         format!(
-            ". If you know that no process works on this state, free it: `tofu force-unlock {id}` in a folder with \
-             this backend"
+            ". If you know that no process works on this state, have an administrator free it: `canyon force-unlock {} {} \
+             {} --force`",
+            job.project_id, job.env_id, lock.id
         )
     });
     Failure::new(class, format!("{}: {reason}{advice}", describe(lock)))

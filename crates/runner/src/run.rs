@@ -4,6 +4,8 @@ mod apply;
 mod locked;
 mod migration;
 mod state;
+mod state_command;
+mod step;
 mod tofu_environment;
 mod unwritten;
 
@@ -13,7 +15,7 @@ use crate::{
     module_variables, oom, outputs, result, result::Outcome, seal::Seal, secret_stores,
     secret_values, session::ApiConnection, session::Session, settings::Settings, shipper::Progress,
     shipper::Shipper, source, stop::Stop, stop::StopRequest, streams::Streams, tofu::Ended,
-    tofu::Tofu, transcript::Transcript, verdict, verdict::Command, workspace, workspace::Workspace,
+    tofu::Tofu, transcript::Transcript, verdict, workspace, workspace::Workspace,
 };
 use apply::Applying;
 use canyon_api::attempt::FetchedModuleBody;
@@ -189,6 +191,9 @@ impl Run {
             Ok(tofu) => tofu,
             Err(failure) => return (failure.into(), false),
         };
+        if let Some(command) = self.job.bundle.state_command.clone() {
+            return (self.run_on_state(&command, &mut tofu, api).await, false);
+        }
         let planned = match self.init_and_plan(&mut tofu, api).await {
             Ok(has_changes) => has_changes,
             Err(failure) => {
@@ -278,20 +283,24 @@ impl Run {
         })
     }
 
+    /// Does everything that OpenTofu and the state need before a plan or a command on the state.
+    async fn prepare(&mut self, tofu: &mut Tofu, api: &ApiConnection) -> Result<(), Failure> {
+        self.identify(tofu, TokenPhase::Plan).await?;
+        self.get_modules(tofu).await?;
+        if self.job.state.move_from.is_some() {
+            return self.move_state(tofu, api).await;
+        }
+        self.init(tofu, api).await?;
+        self.check_state(tofu).await
+    }
+
     /// Returns whether there is something to change.
     async fn init_and_plan(
         &mut self,
         tofu: &mut Tofu,
         api: &ApiConnection,
     ) -> Result<bool, Failure> {
-        self.identify(tofu, TokenPhase::Plan).await?;
-        self.get_modules(tofu).await?;
-        if self.job.state.move_from.is_some() {
-            self.move_state(tofu, api).await?;
-        } else {
-            self.init(tofu, api).await?;
-            self.check_state(tofu).await?;
-        }
+        self.prepare(tofu, api).await?;
         let plan_file = self.workspace.path(workspace::PLAN);
         let out = format!("-out={}", plan_file.display());
         let inputs = format!("-var-file={}", self.inputs_file);
@@ -308,53 +317,6 @@ impl Run {
         let has_changes = ended == Ended::Exited(CHANGES);
         self.check_plan(tofu, has_changes)?;
         Ok(has_changes)
-    }
-
-    /// One process of OpenTofu.
-    async fn step(
-        &mut self,
-        tofu: &mut Tofu,
-        phase: Phase,
-        arguments: &[&str],
-    ) -> Result<Ended, Failure> {
-        self.progress.enter(phase);
-        self.transcript.begin(phase == Phase::Apply);
-        let command = arguments.first().copied().unwrap_or_default();
-        self.transcript.log.step(&format!("{} {command}", tofu.name()));
-        self.transcript.log.flush();
-        let begun = Instant::now();
-        let ended =
-            tofu.run(arguments, &mut self.transcript, &self.stop).await.map_err(|error| {
-                Failure::new(
-                    FailureClass::Config,
-                    format!("cannot start `{}`: {error}", tofu.name()),
-                )
-            })?;
-        if let Some(error) = self.identity.as_ref().and_then(Identity::take_renewal_error) {
-            self.transcript.log.warn(&format!("{error}; the previous token may have expired"));
-        }
-        if let Some(outage) = self.progress.outage() {
-            self.transcript.log.warn(&outage);
-        }
-        self.log_duration(&format!("{command} ended"), begun);
-        Ok(ended)
-    }
-
-    /// Turns any end except the exit codes `good` into a failure.
-    fn expect(&self, tofu: &Tofu, phase: Phase, ended: Ended, good: &[i32]) -> Result<(), Failure> {
-        let command = Command { program: tofu.name(), phase };
-        match ended {
-            Ended::Exited(code) if good.contains(&code) => Ok(()),
-            Ended::NotStarted => Err(verdict::cancelled(phase, false)),
-            Ended::Exited(_) | Ended::Killed(_) if self.stop.is_requested() => {
-                Err(verdict::cancelled(phase, ended.is_crash() || self.transcript.facts.cut_off))
-            }
-            Ended::Exited(code) => Err(verdict::refused(&command, code, &self.transcript)),
-            Ended::Killed(signal) => {
-                let for_memory = oom::kills() > self.oom_kills;
-                Err(verdict::killed(&command, signal, for_memory))
-            }
-        }
     }
 
     /// The outcome of a successful run.

@@ -24,10 +24,15 @@ pub struct Command {
     pub program: String,
     /// The phase of the run.
     pub phase: Phase,
+    /// In place of the command of its phase, a command on the state.
+    pub on_state: Option<&'static [&'static str]>,
 }
 
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(words) = self.on_state {
+            return write!(f, "`{} {}`", self.program, words.join(" "));
+        }
         let name = match self.phase {
             Phase::Launch | Phase::Fetch | Phase::Init => "init",
             Phase::Plan => "plan",

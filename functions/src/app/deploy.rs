@@ -1,6 +1,7 @@
 //! Accepting a deployment.
 
 use super::App;
+pub use super::idempotency::Idempotency;
 use super::permissions::require;
 use crate::app::error::AppError;
 use canyon_domain::backend::state_location;
@@ -11,12 +12,12 @@ use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::plan_options::PlanOptions;
-use canyon_domain::principal::{CallerId, Principal, Role};
+use canyon_domain::principal::{Principal, Role};
 use canyon_domain::run_kind::RunKind;
 use canyon_domain::scoped_role::{ScopedRole, intersection};
+use canyon_domain::state_command::StateCommand;
 use canyon_store::contention::MAX_TRIES;
-use canyon_store::deployments::{Accepted, IdempotencyRecord};
-use jiff::SignedDuration;
+use canyon_store::deployments::Accepted;
 
 /// A request to deploy, parsed.
 #[derive(Clone, Debug)]
@@ -49,31 +50,8 @@ pub struct DeploymentRequest {
     pub log_level: LogLevel,
     /// Options of the plan.
     pub options: PlanOptions,
-}
-
-/// An `Idempotency-Key`, and the SHA-256 of the body that came with it.
-#[derive(Clone, Debug)]
-pub struct Idempotency {
-    /// The caller. Keys of different callers are independent.
-    pub of: CallerId,
-    /// The key.
-    pub key: String,
-    /// The body's digest, in hexadecimal.
-    pub body: String,
-    /// How long the key identifies its deployment.
-    pub life: SignedDuration,
-}
-
-impl Idempotency {
-    fn record(&self, deployment: &Deployment) -> IdempotencyRecord {
-        IdempotencyRecord {
-            by: self.of.clone(),
-            key: self.key.clone(),
-            body: self.body.clone(),
-            deployment: deployment.id,
-            expires_at: deployment.created_at + self.life,
-        }
-    }
+    /// With [`Mode::State`]: the command.
+    pub state_command: Option<StateCommand>,
 }
 
 /// For the audit record: the state that the environment gives up for the state in the runner's storage.
@@ -173,6 +151,7 @@ impl App {
             let key = idempotency.map(|key| key.record(&deployment));
             let mut record = self.record(by, "deployment.create", deployment.path());
             record.details = RunKind::details_of(&deployment);
+            record.details.extend(order.state_command.iter().map(|it| format!("command: {it}")));
             if order.accept_state {
                 record.details.push("accepts any state in its runner's storage".to_owned());
                 record.details.extend(given_up(&environment));
@@ -248,6 +227,13 @@ impl App {
                  set it",
             ));
         }
+        let forces_unlock =
+            matches!(order.state_command, Some(StateCommand::ForceUnlock { force: true, .. }));
+        if forces_unlock && by.role_in((&environment).into()) < Role::Admin {
+            return Err(AppError::denied(
+                "`state_command.force` frees a lock whose holder may live; only an administrator may set it",
+            ));
+        }
         self.check_chosen_agent(by, order, &environment.runner_id).await?;
         Ok(environment)
     }
@@ -276,9 +262,9 @@ impl App {
         let (role, scoped_roles) = by.as_reader();
         let own = Some(scoped_roles).filter(|_| role == Role::None);
         let of = match (order.mode, &order.module) {
-            (Mode::Destroy, None) => environment.applied,
+            (Mode::Destroy | Mode::State, None) => environment.applied,
             (Mode::Rollback, _) => order.rollback_to,
-            (Mode::Deploy | Mode::Destroy, _) => None,
+            (Mode::Deploy | Mode::Destroy | Mode::State, _) => None,
         };
         let Some(of) = of else { return Ok(own) };
         let authors = self.table.deployment(by.org, of).await?;
@@ -359,6 +345,7 @@ impl App {
             encrypted_logs_recipient: None,
             log_level: LogLevel::default(),
             options: PlanOptions::default(),
+            state_command: None,
         };
         for _ in 0..MAX_TRIES {
             let found = self.table.environment(by.org, project, env).await?;

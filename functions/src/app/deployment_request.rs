@@ -5,7 +5,8 @@ use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
-use canyon_domain::plan_options::PlanOptions;
+use canyon_domain::plan_options::{MAX_ADDRESSES, PlanOptions};
+use canyon_domain::state_command::StateCommand;
 use serde_json::Value;
 
 /// The request in a body, or all of its faults.
@@ -41,6 +42,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
     if body.mode == RequestedMode::PlanOnly && body.plan_only == Some(false) {
         faults.add("plan_only", "`mode: plan_only` contradicts it");
     }
+    check_state_command(&body, &mut faults);
     if body.mode == RequestedMode::Destroy && !body.replace.is_empty() {
         faults.add("replace", "does not go with `mode: destroy`, which creates nothing");
     }
@@ -58,8 +60,13 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
             RequestedMode::Deploy | RequestedMode::PlanOnly => Mode::Deploy,
             RequestedMode::Destroy => Mode::Destroy,
             RequestedMode::Rollback => Mode::Rollback,
+            RequestedMode::State => Mode::State,
         },
-        plan_only: body.plan_only.unwrap_or(body.mode == RequestedMode::PlanOnly),
+        // A command that only reads counts as a plan: it changes nothing.
+        plan_only: match &body.state_command {
+            Some(command) => !command.changes_state(),
+            None => body.plan_only.unwrap_or(body.mode == RequestedMode::PlanOnly),
+        },
         module: body.module,
         priority: body.priority.unwrap_or_default(),
         agent,
@@ -70,8 +77,44 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         encrypted_logs_recipient: body.encrypted_logs_recipient,
         log_level: body.runner_log_level.unwrap_or_default(),
         options,
+        state_command: body.state_command,
     };
     faults.into_result(order)
+}
+
+/// Notes what a command on the state lacks, and what does not go with it: it has no plan.
+fn check_state_command(body: &DeploymentCreateBody, faults: &mut FieldErrors) {
+    let Some(command) = &body.state_command else {
+        if body.mode == RequestedMode::State {
+            faults.add("state_command", "`mode: state` needs it");
+        }
+        return;
+    };
+    if body.mode != RequestedMode::State {
+        faults.add("state_command", "only `mode: state` takes it");
+    }
+    for (field, is_given) in [
+        ("plan_only", body.plan_only.is_some()),
+        ("accept_state", body.accept_state),
+        ("targets", !body.targets.is_empty()),
+        ("replace", !body.replace.is_empty()),
+        ("parallelism", body.parallelism.is_some()),
+    ] {
+        if is_given {
+            faults.add(field, "does not go with `mode: state`, which makes no plan");
+        }
+    }
+    if command.reads_secrets() && body.encrypted_outputs_recipient.is_none() {
+        let reason = "`show` and `pull` need it: a state contains secrets, so they are answered encrypted only";
+        faults.add("encrypted_outputs_recipient", reason);
+    }
+    if matches!(command, StateCommand::Rm { .. }) && command.addresses() == 0 {
+        faults.add("state_command.addresses", "is empty; give the resources to remove");
+    }
+    if command.addresses() > MAX_ADDRESSES {
+        let reason = format!("has more than {MAX_ADDRESSES} addresses");
+        faults.add("state_command.addresses", reason);
+    }
 }
 
 fn is_empty_manifest(manifest: &Value) -> bool {

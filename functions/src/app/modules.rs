@@ -9,6 +9,7 @@ use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Module};
 use canyon_domain::module_source::{Digest, ModuleSource};
 use canyon_domain::principal::Principal;
+use canyon_domain::state_command::StateCommand;
 use canyon_store::blob_keys::BlobKey;
 
 impl App {
@@ -29,7 +30,7 @@ impl App {
         environment: &Environment,
     ) -> Result<Bundle, AppError> {
         let module = match (&order.module, order.mode) {
-            (Some(module), Mode::Deploy | Mode::Destroy) => {
+            (Some(module), Mode::Deploy | Mode::Destroy | Mode::State) => {
                 self.check_module(by, module, environment).await?;
                 module.clone()
             }
@@ -39,7 +40,26 @@ impl App {
                     "give the module: its `source` is required",
                 ));
             }
-            (None, Mode::Destroy) => self.applied_module(by, environment).await?,
+            (None, Mode::Destroy) => {
+                self.applied_module(by, environment).await?.ok_or_else(|| {
+                    AppError::conflict(format!(
+                        "nothing was deployed to environment `{}`, so there is nothing to destroy",
+                        environment.id
+                    ))
+                })?
+            }
+            (None, Mode::State) => match self.applied_module(by, environment).await? {
+                Some(module) => module,
+                None if order.state_command.as_ref().is_some_and(StateCommand::needs_module) => {
+                    let reason = format!(
+                        "nothing was deployed to environment `{}` yet: give the module that declares the address",
+                        environment.id
+                    );
+                    return Err(AppError::invalid("module", reason));
+                }
+                // OpenTofu finds in the state which providers it needs.
+                None => Module::empty(),
+            },
             (None, Mode::Rollback) => self.former_module(by, order, environment).await?,
             (Some(_), Mode::Rollback) => {
                 return Err(AppError::invalid(
@@ -54,6 +74,7 @@ impl App {
             encrypted_logs_recipient: order.encrypted_logs_recipient.clone(),
             log_level: order.log_level,
             options: order.options.clone(),
+            state_command: order.state_command.clone(),
         })
     }
 
@@ -80,26 +101,21 @@ impl App {
         Ok(())
     }
 
+    /// The module that the environment's state is of; `None` if nothing was deployed.
     async fn applied_module(
         &self,
         by: &Principal,
         environment: &Environment,
-    ) -> Result<Module, AppError> {
-        let nothing = || {
-            AppError::conflict(format!(
-                "nothing was deployed to environment `{}`, so there is nothing to destroy",
-                environment.id
-            ))
-        };
-        let applied = environment.applied.ok_or_else(nothing)?;
-        let bundle = self.table.bundle(by.org, applied).await?.ok_or_else(nothing)?;
+    ) -> Result<Option<Module>, AppError> {
+        let Some(applied) = environment.applied else { return Ok(None) };
+        let Some(bundle) = self.table.bundle(by.org, applied).await? else { return Ok(None) };
         if !matches!(bundle.module.source, ModuleSource::Git(_)) {
-            return Ok(bundle.module);
+            return Ok(Some(bundle.module));
         }
         let applied = self.table.deployment(by.org, applied).await?;
         match applied {
-            Some(applied) => as_fetched(bundle.module, &applied),
-            None => Ok(bundle.module),
+            Some(applied) => as_fetched(bundle.module, &applied).map(Some),
+            None => Ok(Some(bundle.module)),
         }
     }
 
@@ -118,7 +134,7 @@ impl App {
         let former = former.ok_or_else(|| {
             AppError::invalid(FIELD, format!("environment `{}` has no deployment {id}", order.env))
         })?;
-        if former.status != Status::Succeeded || former.plan_only || former.mode == Mode::Destroy {
+        if former.status != Status::Succeeded || former.plan_only || !former.mode.creates() {
             return Err(AppError::invalid(
                 FIELD,
                 format!("deployment {id} has applied no module, so it cannot be repeated"),

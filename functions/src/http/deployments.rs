@@ -198,10 +198,13 @@ async fn get(
     Ids((_, id)): Ids<(String, DeploymentId)>,
 ) -> Result<Json<Deployment>, ApiError> {
     let (found, waiting) = app.deployment_and_wait(&caller, id).await?;
-    let module = app.bundle_of(&caller, &found).await?.map(|bundle| render::module(&found, bundle));
+    let bundle = app.bundle_of(&caller, &found).await?;
+    let state_command = bundle.as_ref().and_then(|bundle| bundle.state_command.as_ref());
+    let state_command = state_command.map(ToString::to_string);
+    let module = bundle.map(|bundle| render::module(&found, bundle));
     let created_by_name = app.names(&caller, [found.created_by]).await?.of(found.created_by);
     let answer = render::deployment(&caller.org_id, &found, waiting);
-    Ok(Json(Deployment { module, created_by_name, ..answer }))
+    Ok(Json(Deployment { module, state_command, created_by_name, ..answer }))
 }
 
 /// Wait for the end of a deployment.

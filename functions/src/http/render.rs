@@ -37,6 +37,7 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         waiting: None,
         duration_seconds: of.completed_at.and_then(|end| seconds_between(of.created_at, end)),
         module: None,
+        state_command: None,
         attempts: Vec::new(),
     }
 }

@@ -64,6 +64,7 @@ async fn what_cannot_be_deployed_is_refused_with_its_field_and_leaves_nothing() 
         module.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
         json!({ "module": module })
     };
+    let on_state = |command: Value| json!({ "mode": "state", "state_command": command });
     let rollback =
         |to: Value| json!({ "mode": "rollback", "module": null, "rollback_to_deployment_id": to });
     let cases = [
@@ -84,6 +85,21 @@ async fn what_cannot_be_deployed_is_refused_with_its_field_and_leaves_nothing() 
         (rollback(json!(null)), "rollback_to_deployment_id"),
         (rollback(json!(ABSENT)), "rollback_to_deployment_id"),
         (json!({ "mode": "rollback", "rollback_to_deployment_id": ABSENT }), "module"),
+        (json!({ "mode": "state" }), "state_command"),
+        (json!({ "state_command": { "command": "list" } }), "state_command"),
+        (on_state(json!({ "command": "push" })), "state_command.command"),
+        (on_state(json!({ "command": "rm", "addresses": [] })), "state_command.addresses"),
+        (
+            on_state(json!({ "command": "list", "addresses": vec!["a.b"; 51] })),
+            "state_command.addresses",
+        ),
+        (on_state(json!({ "command": "show", "address": "a.b" })), "encrypted_outputs_recipient"),
+        (on_state(json!({ "command": "pull" })), "encrypted_outputs_recipient"),
+        (on_state(json!({ "command": "force_unlock", "lock_id": "-x" })), "state_command.lock_id"),
+        (
+            json!({ "mode": "state", "state_command": { "command": "list" }, "accept_state": true }),
+            "accept_state",
+        ),
     ];
     let sources = [
         "git::https://h/r.git?ref=--upload-pack=x",

@@ -329,6 +329,18 @@ async fn a_scoped_administrator_rules_its_part_and_nothing_of_the_organization()
     accepts["project_id"] = json!("team/web");
     accepts["accept_state"] = json!(true);
     assert_eq!(call(post.clone(), "/deployments", accepts).await.0, 201, "as only admins may");
+    let mut unlocks = order();
+    unlocks["project_id"] = json!("bank");
+    unlocks.as_object_mut().unwrap().remove("module");
+    unlocks["mode"] = json!("state");
+    unlocks["state_command"] = json!({ "command": "force_unlock", "lock_id": "1", "force": true });
+    let deploys = json!([{ "role": "deployer", "project_id": "bank" }]);
+    let deployer = token(&api, json!({ "role": "none", "scoped_roles": deploys })).await;
+    let forced = api.call_as(&deployer, post.clone(), "/deployments", Some(&unlocks)).await;
+    assert_eq!(forced.0, 403, "its holder may live: {forced:?}");
+    unlocks["state_command"]["force"] = json!(false);
+    let proved = api.call_as(&deployer, post.clone(), "/deployments", Some(&unlocks)).await;
+    assert_eq!(proved.0, 201, "{proved:?}");
     let token = json!({ "role": "none", "scoped_roles": scoped });
     assert_eq!(call(post, "/tokens", token).await.0, 403, "no more of its kind");
     let with_rules = "/projects/team%2Fweb?deleteRules=true";

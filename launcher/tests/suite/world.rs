@@ -288,6 +288,7 @@ fn bundle() -> Bundle {
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,
         options: PlanOptions::default(),
+        state_command: None,
     }
 }
 

@@ -17,24 +17,8 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(10);
 /// A request to deploy `module` to `env`.
 pub(crate) fn request(env: &str, module: Option<Module>) -> DeploymentCreateBody {
     DeploymentCreateBody {
-        mode: RequestedMode::Deploy,
-        project_id: PROJECT.to_owned(),
-        env_id: env.to_owned(),
-        plan_only: None,
         module,
-        manifest: None,
-        rollback_to_deployment_id: None,
-        encrypted_outputs_recipient: None,
-        encrypted_logs_recipient: None,
-        is_dry_run: false,
-        priority: None,
-        agent: None,
-        runner_log_level: None,
-        accept_state: false,
-        max_deletions: None,
-        targets: Vec::new(),
-        replace: Vec::new(),
-        parallelism: None,
+        ..DeploymentCreateBody::new(RequestedMode::Deploy, PROJECT, env)
     }
 }
 

@@ -6,7 +6,9 @@ use crate::harness::deployments::{assert_succeeded, counts, failure, request};
 use crate::harness::ledger;
 use crate::harness::module;
 use crate::harness::site::{ENV, PROJECT, Site};
+use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::failure::FailureClass;
+use serde_json::json;
 use std::time::{Duration, Instant};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -104,6 +106,16 @@ async fn a_job_that_is_killed_while_it_pushes_names_its_orphans_and_fences_its_e
     for part in [id.as_str(), "--accept-state", "could not write the state"] {
         assert!(message.contains(part), "no `{part}` in: {message}");
     }
+    // A person imports an orphan. That no other is left, only an administrator can say.
+    let import = json!({ "command": "import", "address": "terraform_data.step[0]", "id": "it" });
+    let importing = DeploymentCreateBody {
+        mode: RequestedMode::State,
+        state_command: Some(serde_json::from_value(import).unwrap()),
+        ..request(ENV, None)
+    };
+    assert_succeeded(&site.run(&importing).await);
+    let (_, message) = failure(&site.run(&again).await);
+    assert!(message.contains("--accept-state"), "{message}");
     ledger::assert_once(&path, 1, COUNT);
 }
 

@@ -216,7 +216,7 @@ async fn serve_locally(
     }
 }
 
-fn new_key() -> String {
+pub(crate) fn new_key() -> String {
     Uuid::new_v4().to_string()
 }
 
@@ -229,30 +229,23 @@ impl Request {
 fn body(request: &Request, module: Option<Module>) -> DeploymentCreateBody {
     let flags = &request.flags;
     DeploymentCreateBody {
-        mode: request.mode,
-        project_id: request.project.clone(),
-        env_id: request.environment.clone(),
         plan_only: flags.plan_only.then_some(true),
         module,
-        manifest: None,
         rollback_to_deployment_id: request.rollback_to,
         encrypted_outputs_recipient: flags.outputs_recipient.clone(),
         encrypted_logs_recipient: flags.logs_recipient.clone(),
-        is_dry_run: false,
         priority: flags.priority.map(Priority::from),
-        agent: None,
-        runner_log_level: None,
         accept_state: flags.accept_state,
-        max_deletions: None,
         targets: flags.target.clone(),
         replace: flags.replace.clone(),
         parallelism: flags.parallelism,
+        ..DeploymentCreateBody::new(request.mode, &request.project, &request.environment)
     }
 }
 
 /// Retries with the same key while the outcome is unknown, so that a lost answer never causes a second
 /// deployment.
-async fn create(
+pub(crate) async fn create(
     client: &Client,
     body: &DeploymentCreateBody,
     key: &str,

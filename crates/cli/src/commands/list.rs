@@ -75,7 +75,7 @@ enum What {
         #[arg(long)]
         unended: bool,
         /// Only plans, deploys, destroy runs or rollbacks; a plan is only that
-        #[arg(long, value_parser = ["plan", "deploy", "destroy", "rollback"])]
+        #[arg(long, value_parser = ["plan", "deploy", "destroy", "rollback", "state"])]
         mode: Option<String>,
         /// Only those that were accepted since then: a time such as 2026-01-31T12:00:00Z, or an age such as 90m, 12h or 7d
         #[arg(long, value_name = "TIME|AGE")]

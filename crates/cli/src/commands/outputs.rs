@@ -102,7 +102,8 @@ async fn last_applied(client: &Client, environment: &Resource) -> Result<String,
     let name = environment.full_name();
     while let Some(deployment) = history.next().await? {
         is_empty = false;
-        if deployment.status != "succeeded" || deployment.plan_only {
+        let is_on_state = deployment.mode == "state";
+        if deployment.status != "succeeded" || deployment.plan_only || is_on_state {
             continue;
         }
         let id = deployment.id.to_string();

@@ -61,7 +61,7 @@ async fn before_current(client: &Client, environment: &Resource) -> Result<Deplo
     let mut is_empty = true;
     while let Some(deployment) = history.next().await? {
         is_empty = false;
-        if deployment.plan_only {
+        if deployment.plan_only || deployment.mode == "state" {
             continue;
         }
         if deployment.completed_at.is_none() {

@@ -188,6 +188,7 @@ impl Canyon {
             encrypted_logs_recipient: None,
             log_level: LogLevel::Info,
             options: PlanOptions::default(),
+            state_command: None,
         };
         let record = record();
         let stored =

@@ -45,7 +45,7 @@ impl Run {
         tofu: &Tofu,
         api: &ApiConnection,
     ) -> Result<(), Failure> {
-        let context = LockContext { api, tofu, environment: self.job.env_uuid, stop: &self.stop };
+        let context = LockContext { api, tofu, job: &self.job, stop: &self.stop };
         locks.resolve(lock, context, &mut self.transcript.log).await
     }
 }

@@ -158,7 +158,10 @@ impl Run {
             return Err(moved_before(&task.location, to, task.vacant));
         }
         let found = seen.map(|seen| &seen.facts);
-        if let Some(what) = self.not_arrived(found).or_else(|| self.unread_remains(found)) {
+        // A command on the state creates nothing a second time, and imports what is in no state.
+        let creates = self.job.mode != Mode::State;
+        let lacks = || self.not_arrived(found).or_else(|| self.unread_remains(found));
+        if let Some(what) = creates.then(lacks).flatten() {
             let place = &task.location;
             let message = format!("at `{place}`, {what}. Nothing was planned or changed");
             return Err(Failure::new(FailureClass::Config, message));

@@ -169,6 +169,7 @@ pub(crate) fn bundle() -> Bundle {
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,
         options: PlanOptions::default(),
+        state_command: None,
     }
 }
 

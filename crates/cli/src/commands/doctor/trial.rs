@@ -81,7 +81,7 @@ async fn in_temporary_project(
     let environment = json!({ "id": ENVIRONMENT, "env_type_id": env_type });
     created.create(client, &["projects", &project, "envs"], &environment).await?;
     let key = Uuid::new_v4().to_string();
-    let deployment = client.create_deployment(&body(project), &key).await?;
+    let deployment = client.create_deployment(&body(&project), &key).await?;
     let id = deployment.id.to_string();
     let display = Display::new(output);
     display.line(&format!("running a job: deployment {id}"));
@@ -93,27 +93,12 @@ async fn in_temporary_project(
     ended
 }
 
-fn body(project: String) -> DeploymentCreateBody {
+fn body(project: &str) -> DeploymentCreateBody {
     let source_code = Some("# Planned by `canyon doctor`; there is nothing in it.\n".to_owned());
     DeploymentCreateBody {
-        mode: RequestedMode::Deploy,
-        project_id: project,
-        env_id: ENVIRONMENT.to_owned(),
         plan_only: Some(true),
         module: Some(Module { source: ModuleSource::Inline, source_code, inputs: Inputs::new() }),
-        manifest: None,
-        rollback_to_deployment_id: None,
-        encrypted_outputs_recipient: None,
-        encrypted_logs_recipient: None,
-        is_dry_run: false,
-        priority: None,
-        agent: None,
-        runner_log_level: None,
-        accept_state: false,
-        max_deletions: None,
-        targets: Vec::new(),
-        replace: Vec::new(),
-        parallelism: None,
+        ..DeploymentCreateBody::new(RequestedMode::Deploy, project, ENVIRONMENT)
     }
 }
 

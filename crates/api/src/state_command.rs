@@ -1,0 +1,51 @@
+//! The published form of commands on the state.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A command of OpenTofu on the state, with OpenTofu's name.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum StateCommandBody {
+    /// Adds a resource that exists to the state.
+    Import {
+        /// An address that the module declares.
+        address: String,
+        /// The resource's id, as its provider writes it.
+        id: String,
+    },
+    /// Lists the addresses in the state, as the output `addresses`.
+    List {
+        /// Only these resources and modules.
+        #[serde(default)]
+        addresses: Vec<String>,
+    },
+    /// Shows the attributes of one resource without the sensitive ones, as the output `resource`. It only exists encrypted:
+    /// `encrypted_outputs_recipient` is required.
+    Show {
+        /// Its address.
+        address: String,
+    },
+    /// Reads the whole state, as the output `state`. It only exists encrypted: `encrypted_outputs_recipient` is required.
+    Pull {},
+    /// Removes resources from the state, and leaves them where they are.
+    Rm {
+        /// The resources and modules.
+        addresses: Vec<String>,
+    },
+    /// Frees the lock of a holder that is proved dead.
+    ForceUnlock {
+        /// The id of the lock.
+        lock_id: String,
+        /// Free it also if its holder is not proved dead. Only for administrators.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Gives a resource or a module another address.
+    Mv {
+        /// Its address.
+        from: String,
+        /// The other address.
+        to: String,
+    },
+}

@@ -1,0 +1,57 @@
+//! `canyon force-unlock`.
+
+use crate::confirm;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::resource::Resource;
+use crate::state_run::{StateRun, WatchFlags};
+use canyon_api::client::Client;
+use canyon_domain::state_command::{LockId, StateCommand};
+
+/// The lock to free.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The project
+    project: String,
+    /// The environment
+    environment: String,
+    /// The id of the lock, as the failure of a deployment names it
+    #[arg(value_parser = lock_id)]
+    lock: LockId,
+    /// Free it although its holder is not proved dead; for administrators
+    #[arg(long)]
+    force: bool,
+    /// Do not ask for confirmation
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    watch: WatchFlags,
+}
+
+fn lock_id(text: &str) -> Result<LockId, String> {
+    LockId::try_from(text.to_owned()).map_err(|error| error.to_string())
+}
+
+pub(crate) async fn run(
+    arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let Arguments { project, environment, lock, force, yes, watch } = arguments;
+    let environment = Resource::environment(project, environment);
+    if force {
+        let action = format!(
+            "free the lock {} on the state of {}, although its holder may still write that state",
+            lock.as_str(),
+            environment.full_name()
+        );
+        confirm::require_yes(yes, &action)?;
+        if !yes {
+            confirm::ask(&action, confirm::ctrl_c(), output).await?;
+        }
+    }
+    let command = StateCommand::ForceUnlock { lock_id: lock, force };
+    StateRun { environment, command, module: None, watch }.change(client, output).await?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,130 @@
+//! Import and commands on the state, on the command line.
+
+use crate::harness::server::Server;
+use crate::harness::site::{ENV, PROJECT, Site};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+const SECRET: &str = "s3cr3t-of-the-state";
+const MODULE: &str = r#"
+resource "terraform_data" "a" { input = "a" }
+resource "terraform_data" "b" {
+  count = 3
+  input = sensitive("s3cr3t-of-the-state")
+}
+output "a" { value = terraform_data.a.id }
+"#;
+
+async fn site() -> Site {
+    let site = Site::new().await;
+    fs::create_dir(site.server.path("module")).unwrap();
+    fs::write(site.server.path("module/main.tf"), MODULE).unwrap();
+    site
+}
+
+fn on_state<'a>(command: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["state", command, PROJECT, ENV], arguments].concat()
+}
+
+fn listed(server: &Server) -> Vec<String> {
+    let listed = server.canyon(&on_state("list", &[]));
+    listed.done().lines().map(str::to_owned).collect()
+}
+
+fn deploy(server: &Server) -> Value {
+    let deploy = ["deploy", PROJECT, ENV, "--yes", "--module", "./module", "--out", "json"];
+    serde_json::from_str(server.canyon(&deploy).done()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_that_exists_is_imported_then_moved_shown_and_removed_from_the_state() {
+    let site = site().await;
+    let server = &site.server;
+    assert_eq!(listed(server), [""; 0], "nothing was deployed");
+    let import = ["import", PROJECT, ENV, "terraform_data.a", "the-id"];
+    let refused = server.canyon(&import);
+    assert_eq!(refused.code, 4);
+    assert!(refused.stderr.contains("`module` nothing was deployed"), "{}", refused.stderr);
+    server.canyon(&[&import[..], &["--module", "./module"]].concat()).done();
+    assert_eq!(listed(server), ["terraform_data.a"]);
+
+    let deployed = deploy(server);
+    let metrics = &deployed["deployment"]["metrics"];
+    assert_eq!(deployed["outputs"]["a"]["value"], "the-id", "it is not created again");
+    assert_eq!(metrics["num_tf_resources"], 4);
+    server.canyon(&on_state("mv", &["terraform_data.a", "terraform_data.c"])).done();
+    server.canyon(&on_state("rm", &["terraform_data.b[2]", "--yes"])).done();
+    assert_eq!(listed(server), ["terraform_data.b[0]", "terraform_data.b[1]", "terraform_data.c"]);
+    let shown = server.canyon(&on_state("show", &["terraform_data.c"]));
+    assert!(shown.done().contains("id     = \"the-id\""), "{}", shown.stdout);
+
+    let absent = server.canyon(&on_state("rm", &["terraform_data.zz", "--yes"]));
+    assert_eq!(absent.code, 1);
+    assert!(absent.stderr.contains("No matching objects found"), "{}", absent.stderr);
+    let undeclared = server.canyon(&["import", PROJECT, ENV, "terraform_data.zz", "x"]);
+    assert!(undeclared.stderr.contains("does not exist in the configuration"), "{undeclared:?}");
+    // None of these runs is what the environment has deployed.
+    let outputs = server.canyon(&["outputs", PROJECT, ENV, "a"]);
+    assert_eq!(outputs.done(), "the-id\n");
+    let environment = site.client.get(&["projects", PROJECT, "envs", ENV]).await.unwrap();
+    let success = &environment["deployments"]["last_success"]["id"];
+    assert_eq!(success, &deployed["deployment"]["id"], "{environment}");
+    // The next deployment continues on the state as it is now.
+    let again = deploy(server);
+    let metrics = &again["deployment"]["metrics"];
+    let counts = ["num_tf_resources_added", "num_tf_resources_removed", "num_tf_resources"];
+    assert_eq!(counts.map(|name| metrics[name].as_u64().unwrap()), [2, 1, 4], "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_is_pulled_for_its_reader_alone() {
+    let site = site().await;
+    let server = &site.server;
+    deploy(server);
+    let pulled = server.canyon(&on_state("pull", &[]));
+    let state: Value = serde_json::from_str(pulled.done()).unwrap();
+    assert!(state["serial"].as_u64().unwrap() > 0 && pulled.stdout.contains(SECRET));
+    // `terraform_data` does not mark what it repeats as sensitive.
+    let shown = server.canyon(&on_state("show", &["terraform_data.b[0]"]));
+    assert!(shown.done().contains(SECRET));
+    let mut searched = 0;
+    search(&server.data(), &mut searched);
+    assert!(searched > 3, "{searched} files were searched");
+    let records = site.client.list(&["audit-records"], &[]).await.unwrap();
+    let pulls = records
+        .iter()
+        .filter(|record| record["details"] == json!(["mode: state", "command: state pull"]));
+    assert_eq!(pulls.count(), 1, "{records:?}");
+}
+
+/// Searches the secret in the table, in the objects and in what jobs have left.
+fn search(folder: &Path, searched: &mut u32) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            search(&path, searched);
+        } else if let Ok(bytes) = fs::read(&path) {
+            *searched += 1;
+            let found = bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+            assert!(!found, "in {}", path.display());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_resources_leave_the_state_than_the_environment_allows() {
+    let site = site().await;
+    let server = &site.server;
+    deploy(server);
+    let protection = json!({ "deletion_protection": { "max_deletions": 2 } });
+    site.client.update(&["projects", PROJECT, "envs", ENV], &protection).await.unwrap();
+    let refused = server.canyon(&on_state("rm", &["terraform_data.b", "--yes"]));
+    assert_ne!(refused.code, 0);
+    assert!(refused.stderr.contains("removes 3 resources from the state"), "{}", refused.stderr);
+    assert_eq!(listed(server).len(), 4);
+    let unasked = server.canyon(&on_state("rm", &["terraform_data.b[0]"]));
+    assert!(unasked.stderr.contains("there is no terminal to ask"), "{}", unasked.stderr);
+    server.canyon(&on_state("rm", &["terraform_data.b[0]", "--yes"])).done();
+    assert_eq!(listed(server).len(), 3);
+}
