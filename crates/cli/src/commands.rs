@@ -26,6 +26,7 @@ pub(crate) mod outputs;
 pub(crate) mod refresh_runner;
 pub(crate) mod rollback;
 pub(crate) mod state;
+mod state_run;
 pub(crate) mod status;
 pub(crate) mod switch;
 pub(crate) mod token;

@@ -49,7 +49,6 @@ mod retry;
 mod settings;
 mod sign_in;
 mod since;
-mod state_run;
 mod suggestion;
 mod summary;
 mod table;

@@ -1,11 +1,11 @@
 //! `canyon force-unlock`.
 
+use super::state_run::{StateRun, WatchFlags};
 use crate::confirm;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::resource::Resource;
-use crate::state_run::{StateRun, WatchFlags};
 use canyon_api::client::Client;
 use canyon_domain::state_command::{LockId, StateCommand};
 

@@ -1,11 +1,11 @@
 //! `canyon import`.
 
 use super::state::address;
+use super::state_run::{StateRun, WatchFlags};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::resource::Resource;
-use crate::state_run::{StateRun, WatchFlags};
 use crate::{module_argument, variables};
 use canyon_api::client::Client;
 use canyon_domain::job::Module;

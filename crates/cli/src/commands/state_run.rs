@@ -1,6 +1,6 @@
 //! Runs a command on an environment's state: as a deployment, which the environment's runner works on.
 
-use crate::commands::deploy;
+use super::deploy;
 use crate::error::CliError;
 use crate::identity::Key;
 use crate::output::{Format, Output};
