@@ -30,6 +30,7 @@ mod git_credentials;
 mod held_jobs;
 pub(crate) mod identity_providers;
 mod job_hints;
+mod job_inputs;
 pub mod job_tokens;
 mod modules;
 pub mod names;
