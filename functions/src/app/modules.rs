@@ -2,13 +2,15 @@
 
 use super::App;
 use super::deploy::DeploymentRequest;
+use super::job_inputs::SealedInputs;
 use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE_BYTES;
 use canyon_domain::deployment::{Deployment, Mode, Status};
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Module};
 use canyon_domain::module_source::{Digest, ModuleSource};
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::{ScopedRole, intersection};
 use canyon_store::blob_keys::BlobKey;
 
 impl App {
@@ -28,10 +30,10 @@ impl App {
         order: &DeploymentRequest,
         environment: &Environment,
     ) -> Result<Bundle, AppError> {
-        let module = match (&order.module, order.mode) {
+        let (module, sealed_inputs) = match (&order.module, order.mode) {
             (Some(module), Mode::Deploy | Mode::Destroy) => {
                 self.check_module(by, module, environment).await?;
-                module.clone()
+                (module.clone(), self.seal_inputs(by.org, order, environment).await?)
             }
             (None, Mode::Deploy) => {
                 return Err(AppError::invalid(
@@ -50,11 +52,33 @@ impl App {
         };
         Ok(Bundle {
             module,
+            sealed_inputs,
             encrypted_outputs_recipient: order.encrypted_outputs_recipient.clone(),
             encrypted_logs_recipient: order.encrypted_logs_recipient.clone(),
             log_level: order.log_level,
             options: order.options.clone(),
         })
+    }
+
+    /// Where the module may read, if not everywhere. It may read no more than the principal that requested the
+    /// deployment. The module of an earlier deployment may also read no more than that deployment's requester: its
+    /// author sees the log.
+    pub(super) async fn reads_in(
+        &self,
+        by: &Principal,
+        order: &DeploymentRequest,
+        environment: &Environment,
+    ) -> Result<Option<Vec<ScopedRole>>, AppError> {
+        let (role, scoped_roles) = by.as_reader();
+        let own = Some(scoped_roles).filter(|_| role == Role::None);
+        let of = match (order.mode, &order.module) {
+            (Mode::Destroy, None) => environment.applied,
+            (Mode::Rollback, _) => order.rollback_to,
+            (Mode::Deploy | Mode::Destroy, _) => None,
+        };
+        let Some(of) = of else { return Ok(own) };
+        let authors = self.table.deployment(by.org, of).await?;
+        Ok(intersection(own, authors.and_then(|authors| authors.reads_in)))
     }
 
     async fn check_module(
@@ -84,7 +108,7 @@ impl App {
         &self,
         by: &Principal,
         environment: &Environment,
-    ) -> Result<Module, AppError> {
+    ) -> Result<(Module, SealedInputs), AppError> {
         let nothing = || {
             AppError::conflict(format!(
                 "nothing was deployed to environment `{}`, so there is nothing to destroy",
@@ -94,13 +118,14 @@ impl App {
         let applied = environment.applied.ok_or_else(nothing)?;
         let bundle = self.table.bundle(by.org, applied).await?.ok_or_else(nothing)?;
         if !matches!(bundle.module.source, ModuleSource::Git(_)) {
-            return Ok(bundle.module);
+            return Ok((bundle.module, bundle.sealed_inputs));
         }
         let applied = self.table.deployment(by.org, applied).await?;
-        match applied {
-            Some(applied) => as_fetched(bundle.module, &applied),
-            None => Ok(bundle.module),
-        }
+        let module = match applied {
+            Some(applied) => as_fetched(bundle.module, &applied)?,
+            None => bundle.module,
+        };
+        Ok((module, bundle.sealed_inputs))
     }
 
     async fn former_module(
@@ -108,7 +133,7 @@ impl App {
         by: &Principal,
         order: &DeploymentRequest,
         environment: &Environment,
-    ) -> Result<Module, AppError> {
+    ) -> Result<(Module, SealedInputs), AppError> {
         const FIELD: &str = "rollback_to_deployment_id";
         let id = order
             .rollback_to
@@ -128,7 +153,7 @@ impl App {
         let bundle = bundle.ok_or_else(|| {
             AppError::conflict(format!("the module of deployment {id} is no longer stored"))
         })?;
-        as_fetched(bundle.module, &former)
+        Ok((as_fetched(bundle.module, &former)?, bundle.sealed_inputs))
     }
 
     async fn check_archive(&self, by: &Principal, digest: &Digest) -> Result<(), AppError> {

@@ -22,6 +22,7 @@ pub(crate) fn request(env: &str, module: Option<Module>) -> DeploymentCreateBody
         env_id: env.to_owned(),
         plan_only: None,
         module,
+        secret_inputs: std::collections::BTreeMap::new(),
         manifest: None,
         rollback_to_deployment_id: None,
         encrypted_outputs_recipient: None,

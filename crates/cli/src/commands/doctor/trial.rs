@@ -101,6 +101,7 @@ fn body(project: String) -> DeploymentCreateBody {
         env_id: ENVIRONMENT.to_owned(),
         plan_only: Some(true),
         module: Some(Module { source: ModuleSource::Inline, source_code, inputs: Inputs::new() }),
+        secret_inputs: std::collections::BTreeMap::new(),
         manifest: None,
         rollback_to_deployment_id: None,
         encrypted_outputs_recipient: None,
