@@ -3,7 +3,7 @@
 use crate::deployment::Mode;
 use crate::environment_state::StateFacts;
 use crate::git_credentials::JobGitCredential;
-use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, ProjectId};
+use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgUuid, ProjectId};
 pub use crate::inputs::Inputs;
 use crate::job_identity::JobIdentity;
 use crate::module_source::ModuleSource;
@@ -22,6 +22,9 @@ use std::collections::BTreeMap;
 pub struct Bundle {
     /// The module to run.
     pub module: Module,
+    /// The secret inputs by name, sealed for [`Bundle::sealing_context`]. A job does not get them in this form.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sealed_inputs: BTreeMap<String, String>,
     /// `age` public key to encrypt the outputs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted_outputs_recipient: Option<String>,
@@ -37,6 +40,14 @@ pub struct Bundle {
     /// With [`Mode::State`]: the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_command: Option<StateCommand>,
+}
+
+impl Bundle {
+    /// The context in which the value of the secret input `name` is sealed. It opens in the runs of one environment, which
+    /// repeat and destroy what it has deployed, and nowhere else.
+    pub fn sealing_context(org: OrgUuid, environment: EnvUuid, name: &str) -> String {
+        format!("input#{org}#{environment}#{name}")
+    }
 }
 
 /// A module and the values of its variables.
@@ -275,121 +286,28 @@ impl Module {
         match self.inputs.keys().find(|name| !is_variable_name(name)) {
             Some(name) => Err(InvalidModule {
                 field: format!("inputs[{:?}]", name.chars().take(60).collect::<String>()),
-                reason: "an OpenTofu variable's name has letters, digits, `_` and `-`, and starts \
-                         with a letter or `_`"
-                    .to_owned(),
+                reason: NO_VARIABLE_NAME.to_owned(),
             }),
             None => Ok(()),
         }
     }
 }
 
+/// Why a text is not a variable's name.
+pub const NO_VARIABLE_NAME: &str =
+    "an OpenTofu variable's name has letters, digits, `_` and `-`, and starts with a letter or `_`";
+
 /// Maximum nesting of an input. It is sent within other objects, and JSON parsers stop at 128 levels
 /// (`serde_json`).
 const MAX_INPUT_DEPTH: usize = 64;
 
-fn is_variable_name(name: &str) -> bool {
+/// Whether a variable of a module can have the name.
+pub fn is_variable_name(name: &str) -> bool {
     name.len() <= 200
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::json::Json;
-
-    const ID: &str = "00000000-0000-7000-8000-000000000001";
-
-    fn module(source: &str, code: Option<&str>, input: &str) -> Module {
-        let inputs = Inputs::from([(input.to_owned(), Json::Null)]);
-        Module { source: source.parse().unwrap(), source_code: code.map(str::to_owned), inputs }
-    }
-
-    #[test]
-    fn a_module_contains_its_text_exactly_when_it_is_inline() {
-        let git = "git::https://git.example.com/a.git";
-        assert_eq!(module("inline", Some(""), "a").check(), Ok(()));
-        assert_eq!(module(git, None, "a").check(), Ok(()));
-        assert_eq!(module("inline", None, "a").check().unwrap_err().field, "source_code");
-        assert_eq!(module(git, Some(""), "a").check().unwrap_err().field, "source_code");
-        let longest = "#".repeat(MAX_SOURCE_CODE);
-        assert_eq!(module("inline", Some(&longest), "a").check(), Ok(()));
-        let long = longest + "#";
-        assert_eq!(module("inline", Some(&long), "a").check().unwrap_err().field, "source_code");
-    }
-
-    #[test]
-    fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
-        let job = |extra: Value| {
-            let mut job = serde_json::json!({
-                "deployment_id": ID, "attempt": 1, "fence": 1, "project_id": "shop", "env_id": "dev",
-                "env_uuid": ID, "mode": "deploy", "plan_only": false,
-                "bundle": { "module": { "source": "inline" } }, "backend": {}, "executable": "any",
-                "stop_seconds": 30,
-            });
-            job.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-            serde_json::from_value::<Job>(job).unwrap().required_format()
-        };
-        let state = |task: Value| job(serde_json::json!({ "state": task }));
-        let expected = serde_json::json!({ "lineage": "a", "serial": 7, "resources": 3 });
-        assert_eq!(job(serde_json::json!({})), 1);
-        assert_eq!(state(serde_json::json!({ "expected": expected })), 1);
-        assert_eq!(state(serde_json::json!({ "uncertain": true })), 2);
-        assert_eq!(state(serde_json::json!({ "vacant": true })), 2);
-        assert_eq!(state(serde_json::json!({ "accepted": true })), 2);
-        let unwritten = serde_json::json!({ "uncertain": true, "unwritten": { "by": ID } });
-        assert_eq!(state(unwritten), 3);
-        let unfinished = |unsalvaged| {
-            serde_json::json!({
-                "uncertain": true, "unfinished": { "by": ID, "unsalvaged": unsalvaged },
-            })
-        };
-        assert_eq!(state(unfinished(false)), 2);
-        assert_eq!(state(unfinished(true)), 4);
-        let variable = serde_json::json!({
-            "kind": "terraform", "name": "a", "value": "x", "from": "organization",
-        });
-        assert_eq!(job(serde_json::json!({ "variables": [variable] })), 5);
-        let credential = serde_json::json!({
-            "repositories": "https://h", "from": "organization",
-            "secret": { "type": "token", "username": "u", "token": "t" },
-        });
-        assert_eq!(job(serde_json::json!({ "git_credentials": [credential] })), 6);
-        let stored = serde_json::json!({
-            "kind": "terraform", "name": "a", "from": "organization",
-            "reference": { "store": "vault", "ref": "a#b" },
-            "store": { "type": "vault", "url": "https://v", "role": "r" },
-        });
-        assert_eq!(job(serde_json::json!({ "stored_variables": [stored] })), 7);
-        let command = serde_json::json!({ "command": "pull" });
-        let module = serde_json::json!({ "source": "inline" });
-        let bundle = serde_json::json!({ "module": module, "state_command": command });
-        assert_eq!(job(serde_json::json!({ "mode": "state", "bundle": bundle })), FORMAT);
-        let bundle = |options| serde_json::json!({ "bundle": { "module": { "source": "inline" }, "options": options } });
-        assert_eq!(job(bundle(serde_json::json!({ "targets": ["a.b"] }))), 6);
-        assert_eq!(job(bundle(serde_json::json!({ "parallelism": 1 }))), 6);
-        let former = serde_json::json!({ "place": "/old", "backend": {} });
-        assert_eq!(state(serde_json::json!({ "move_from": former })), 2);
-        assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), 2);
-    }
-
-    #[test]
-    fn an_input_is_not_nested_deeper_than_json_parsers_accept() {
-        let nested = |levels| (0..levels).fold(Json::Null, |inner, _| Json::Array(vec![inner]));
-        let check = |levels| {
-            let mut module = module("inline", Some(""), "a");
-            module.inputs.insert("a".to_owned(), nested(levels));
-            module.check()
-        };
-        assert_eq!(check(64), Ok(()));
-        assert_eq!(check(65).unwrap_err().field, "inputs[\"a\"]");
-    }
-
-    #[test]
-    fn an_input_is_named_like_a_variable() {
-        for name in ["", "1a", "a b", "a=b", "-chdir", "a\n", "../x"] {
-            assert!(module("inline", Some(""), name).check().is_err(), "{name:?}");
-        }
-    }
-}
+#[path = "job_tests.rs"]
+mod tests;

@@ -1,0 +1,96 @@
+use super::*;
+use crate::json::Json;
+
+const ID: &str = "00000000-0000-7000-8000-000000000001";
+
+fn module(source: &str, code: Option<&str>, input: &str) -> Module {
+    let inputs = Inputs::from([(input.to_owned(), Json::Null)]);
+    Module { source: source.parse().unwrap(), source_code: code.map(str::to_owned), inputs }
+}
+
+#[test]
+fn a_module_contains_its_text_exactly_when_it_is_inline() {
+    let git = "git::https://git.example.com/a.git";
+    assert_eq!(module("inline", Some(""), "a").check(), Ok(()));
+    assert_eq!(module(git, None, "a").check(), Ok(()));
+    assert_eq!(module("inline", None, "a").check().unwrap_err().field, "source_code");
+    assert_eq!(module(git, Some(""), "a").check().unwrap_err().field, "source_code");
+    let longest = "#".repeat(MAX_SOURCE_CODE);
+    assert_eq!(module("inline", Some(&longest), "a").check(), Ok(()));
+    let long = longest + "#";
+    assert_eq!(module("inline", Some(&long), "a").check().unwrap_err().field, "source_code");
+}
+
+#[test]
+fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
+    let job = |extra: Value| {
+        let mut job = serde_json::json!({
+            "deployment_id": ID, "attempt": 1, "fence": 1, "project_id": "shop", "env_id": "dev",
+            "env_uuid": ID, "mode": "deploy", "plan_only": false,
+            "bundle": { "module": { "source": "inline" } }, "backend": {}, "executable": "any",
+            "stop_seconds": 30,
+        });
+        job.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        serde_json::from_value::<Job>(job).unwrap().required_format()
+    };
+    let state = |task: Value| job(serde_json::json!({ "state": task }));
+    let expected = serde_json::json!({ "lineage": "a", "serial": 7, "resources": 3 });
+    assert_eq!(job(serde_json::json!({})), 1);
+    assert_eq!(state(serde_json::json!({ "expected": expected })), 1);
+    assert_eq!(state(serde_json::json!({ "uncertain": true })), 2);
+    assert_eq!(state(serde_json::json!({ "vacant": true })), 2);
+    assert_eq!(state(serde_json::json!({ "accepted": true })), 2);
+    let unwritten = serde_json::json!({ "uncertain": true, "unwritten": { "by": ID } });
+    assert_eq!(state(unwritten), 3);
+    let unfinished = |unsalvaged| {
+        serde_json::json!({
+            "uncertain": true, "unfinished": { "by": ID, "unsalvaged": unsalvaged },
+        })
+    };
+    assert_eq!(state(unfinished(false)), 2);
+    assert_eq!(state(unfinished(true)), 4);
+    let variable = serde_json::json!({
+        "kind": "terraform", "name": "a", "value": "x", "from": "organization",
+    });
+    assert_eq!(job(serde_json::json!({ "variables": [variable] })), 5);
+    let credential = serde_json::json!({
+        "repositories": "https://h", "from": "organization",
+        "secret": { "type": "token", "username": "u", "token": "t" },
+    });
+    assert_eq!(job(serde_json::json!({ "git_credentials": [credential] })), 6);
+    let stored = serde_json::json!({
+        "kind": "terraform", "name": "a", "from": "organization",
+        "reference": { "store": "vault", "ref": "a#b" },
+        "store": { "type": "vault", "url": "https://v", "role": "r" },
+    });
+    assert_eq!(job(serde_json::json!({ "stored_variables": [stored] })), 7);
+    let command = serde_json::json!({ "command": "pull" });
+    let module = serde_json::json!({ "source": "inline" });
+    let bundle = serde_json::json!({ "module": module, "state_command": command });
+    assert_eq!(job(serde_json::json!({ "mode": "state", "bundle": bundle })), FORMAT);
+    let bundle = |options| serde_json::json!({ "bundle": { "module": { "source": "inline" }, "options": options } });
+    assert_eq!(job(bundle(serde_json::json!({ "targets": ["a.b"] }))), 6);
+    assert_eq!(job(bundle(serde_json::json!({ "parallelism": 1 }))), 6);
+    let former = serde_json::json!({ "place": "/old", "backend": {} });
+    assert_eq!(state(serde_json::json!({ "move_from": former })), 2);
+    assert_eq!(job(serde_json::json!({ "max_deletions": 0 })), 2);
+}
+
+#[test]
+fn an_input_is_not_nested_deeper_than_json_parsers_accept() {
+    let nested = |levels| (0..levels).fold(Json::Null, |inner, _| Json::Array(vec![inner]));
+    let check = |levels| {
+        let mut module = module("inline", Some(""), "a");
+        module.inputs.insert("a".to_owned(), nested(levels));
+        module.check()
+    };
+    assert_eq!(check(64), Ok(()));
+    assert_eq!(check(65).unwrap_err().field, "inputs[\"a\"]");
+}
+
+#[test]
+fn an_input_is_named_like_a_variable() {
+    for name in ["", "1a", "a b", "a=b", "-chdir", "a\n", "../x"] {
+        assert!(module("inline", Some(""), name).check().is_err(), "{name:?}");
+    }
+}
