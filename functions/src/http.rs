@@ -38,6 +38,7 @@ mod refusals;
 mod remote_runners;
 mod render;
 mod request_id;
+mod retention;
 mod runner_checks;
 mod runner_profiles;
 mod runner_rules;
@@ -50,6 +51,7 @@ mod state_locks;
 mod token_exchange;
 mod token_revocation;
 mod tokens;
+mod usage;
 mod variable_changes;
 mod variable_sets;
 mod variable_uses;
@@ -105,6 +107,8 @@ fn routes() -> OpenApiRouter<App> {
         .merge(whoami::routes())
         .merge(tokens::routes())
         .merge(audit::routes())
+        .merge(retention::routes())
+        .merge(usage::routes())
         .merge(deployments::routes())
         .merge(archives::routes())
         .merge(artifacts::routes())

@@ -24,8 +24,8 @@ INTRODUCTION = """\
 
 `infra/aws/permissions.py` generates this page from [infra/aws/template.yaml](../infra/aws/template.yaml), and a test
 compares the two. Each function has its own role. Names such as `Table` are names of the template's resources. A function
-has no permissions but those listed here: no role scans the table, deletes an object, reads other tables, buckets or keys,
-or passes a role.
+has no permissions but those listed here: no role scans the table, reads other tables, buckets or keys, or passes a role,
+and only `sweep` deletes objects: those of deployments that their organization keeps no longer ([retention](retention.md)).
 """
 
 

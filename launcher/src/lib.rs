@@ -26,6 +26,7 @@ pub mod publish;
 pub mod rate_limiter;
 mod reconcile;
 mod resolved_runner;
+mod retention;
 mod salvage;
 mod step_outcome;
 #[cfg(feature = "lambda")]

@@ -100,7 +100,7 @@ impl Launcher {
                 deployment.due_at = Some(until);
                 self.save(due, deployment).await
             }
-            Step::Launch => self.launch(due, deployment, resolved).await,
+            Step::Launch => Box::pin(self.launch(due, deployment, resolved)).await,
             Step::Start => self.start(due, deployment, resolved).await,
             Step::Observe => self.observe(due, deployment, resolved).await,
             Step::Stop => self.stop(due, deployment, resolved, StopMode::Graceful).await,

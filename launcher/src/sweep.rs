@@ -25,6 +25,9 @@ const CHECK_SEARCH_PAUSE: SignedDuration = SignedDuration::from_millis(500);
 /// process began. Each invocation of the sweep function searches once.
 const CHECK_SEARCH_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
+/// The minimum interval between two searches for organizations whose retention is due.
+const RETENTION_SEARCH_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
+
 /// What a pass found in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
@@ -48,6 +51,7 @@ pub struct Sweeper {
     busy: Arc<Mutex<HashSet<Due>>>,
     slots: FairSlots,
     checks: Arc<Mutex<CheckSearches>>,
+    last_retention_search: Arc<Mutex<Timestamp>>,
 }
 
 impl Sweeper {
@@ -58,6 +62,7 @@ impl Sweeper {
             busy: Arc::default(),
             slots: FairSlots::new(MAX_AT_ONCE),
             checks: Arc::new(Mutex::new(CheckSearches { last: Timestamp::MIN, hinted: false })),
+            last_retention_search: Arc::new(Mutex::new(Timestamp::MIN)),
         }
     }
 
@@ -77,6 +82,9 @@ impl Sweeper {
         }
         if self.is_time_for_checks(now) {
             self.begin_checks(now, tasks).await;
+        }
+        if self.is_time_for_retention(now) {
+            self.begin_retention(now, tasks).await;
         }
         while tasks.try_join_next().is_some() {}
         Ok(Pass { due, oldest })
@@ -151,6 +159,36 @@ impl Sweeper {
                 if let Err(error) = sweeper.launcher.check(&check).await {
                     let error = Causes(&error);
                     tracing::warn!(%error, runner = %check.runner, "cannot check the runner now");
+                }
+            });
+        }
+    }
+
+    fn is_time_for_retention(&self, now: Timestamp) -> bool {
+        let mut last = self.last_retention_search.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = now.duration_since(*last) >= RETENTION_SEARCH_INTERVAL;
+        if is_time {
+            *last = now;
+        }
+        is_time
+    }
+
+    /// Begins to remove what organizations keep no longer. If several launchers find one, the first to write does it.
+    async fn begin_retention(&self, now: Timestamp, tasks: &mut JoinSet<()>) {
+        let due = match self.launcher.table.due_retentions(now).await {
+            Ok(due) => due,
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), "cannot search for due retentions");
+                return;
+            }
+        };
+        for org in due {
+            let sweeper = self.clone();
+            tasks.spawn(async move {
+                let _slot = sweeper.slots.take(org).await;
+                if let Err(error) = sweeper.launcher.apply_retention(org).await {
+                    let error = Causes(&error);
+                    tracing::warn!(%error, %org, "cannot remove now what the organization keeps no longer");
                 }
             });
         }

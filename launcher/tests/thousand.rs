@@ -145,6 +145,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        logs_removed: None,
         completed_at: None,
         version: 1,
     };

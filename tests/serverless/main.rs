@@ -55,6 +55,7 @@ mod hints;
 mod install;
 mod installer;
 mod permissions;
+mod retention;
 mod runner_stack;
 mod samples;
 mod settings;

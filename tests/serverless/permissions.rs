@@ -9,7 +9,7 @@ use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
 use crate::hints;
 use crate::sources::archive;
-use crate::{agent, companion};
+use crate::{agent, companion, retention};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, DeploymentQuery};
@@ -176,7 +176,8 @@ async fn sweep_alone() -> Site {
     withdrawn_from_agents(&site).await;
     site.server.kill();
     site.server.restart().await;
-    site.deploy(inline("")).await;
+    let newest = site.deploy(inline("")).await;
+    retention::removed(&site, &newest.id.to_string()).await;
     site
 }
 

@@ -14,6 +14,7 @@ mod runs;
 mod server_clock;
 mod sign_in;
 mod token_exchange;
+mod usage;
 mod variables;
 
 pub use deployments::LogPart;

@@ -215,6 +215,10 @@ pub struct Deployment {
     /// Seconds from its acceptance to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_seconds: Option<u64>,
+    /// When its log and its events were removed, because the organization keeps them no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub logs_removed_at: Option<Timestamp>,
     /// Its module; only in the answer to `getDeployment`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<DeployedModule>,

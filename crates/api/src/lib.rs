@@ -27,6 +27,7 @@ pub mod organization;
 pub mod page;
 pub mod project;
 pub mod remote_runner;
+pub mod retention;
 pub mod runner;
 pub mod runner_check;
 pub mod runner_profile;

@@ -2,8 +2,8 @@
 
 use crate::commands::{
     agents, cancel, completion, config, create, delete, deploy, destroy, doctor, force_unlock, get,
-    import, limit, list, login, logout, logs, outputs, refresh_runner, rollback, state, status,
-    switch, token, update, variables, version, wait, whoami,
+    import, limit, list, login, logout, logs, outputs, refresh_runner, retention, rollback, state,
+    status, switch, token, update, variables, version, wait, whoami,
 };
 use crate::exit;
 use crate::output::Format;
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Update(update::Arguments),
     /// Delete a resource
     Delete(delete::Arguments),
-    /// Set variables that modules get
+    /// Set variables that modules get, git credentials, or how long Canyon keeps what it stores
     Set(variables::SetArguments),
     /// Remove variables
     Unset(variables::UnsetArguments),
@@ -89,6 +89,8 @@ pub(crate) enum Command {
     Disable(switch::Arguments),
     /// Give an agent or a runner new work again
     Enable(switch::Arguments),
+    /// Count what the organization stores, and estimate what a retention would remove of it
+    Usage(retention::UsageArguments),
     /// Limit how many jobs run at once
     Limit(limit::Arguments),
     /// Sign in, and store address, organization and token in a context for later commands

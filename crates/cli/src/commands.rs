@@ -24,6 +24,7 @@ pub(crate) mod logs;
 pub(crate) mod named_variables;
 pub(crate) mod outputs;
 pub(crate) mod refresh_runner;
+pub(crate) mod retention;
 pub(crate) mod rollback;
 pub(crate) mod state;
 mod state_run;

@@ -5,8 +5,8 @@ use crate::arguments::{Cli, Command};
 use crate::commands::local;
 use crate::commands::{
     agents, cancel, completion, config, create, delete, deploy, destroy, doctor, force_unlock, get,
-    import, limit, list, login, logout, logs, outputs, refresh_runner, rollback, state, status,
-    switch, token, update, variables, version, wait, whoami,
+    import, limit, list, login, logout, logs, outputs, refresh_runner, retention, rollback, state,
+    status, switch, token, update, variables, version, wait, whoami,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -98,6 +98,7 @@ async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, 
         Command::Adopt(arguments) => agents::adopt(arguments, client, output).await,
         Command::Reject(arguments) => agents::reject(arguments, client, output).await,
         Command::Forget(arguments) => agents::forget(arguments, client, output).await,
+        Command::Usage(arguments) => retention::usage(arguments, client, output).await,
         Command::Limit(arguments) => limit::run(arguments, client, output).await,
         Command::Disable(arguments) => switch::run(arguments, true, client, output).await,
         Command::Enable(arguments) => switch::run(arguments, false, client, output).await,

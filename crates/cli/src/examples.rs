@@ -4,7 +4,7 @@ use crate::arguments::Cli;
 use clap::{Command, CommandFactory as _};
 
 /// Of each command that does not have its own, the lines of its example.
-const EXAMPLES: [(&str, &[&str]); 35] = [
+const EXAMPLES: [(&str, &[&str]); 36] = [
     (
         "create",
         &[
@@ -76,6 +76,7 @@ const EXAMPLES: [(&str, &[&str]); 35] = [
     ("forget", &["canyon forget agent rack-7"]),
     ("disable", &["canyon disable runner cluster", "canyon disable agent rack-7"]),
     ("enable", &["canyon enable runner cluster", "canyon enable agent rack-7"]),
+    ("usage", &["canyon usage", "canyon usage --deployments-days 365 --logs-days 90"]),
     ("limit", &["canyon limit runner cluster --jobs 4", "canyon limit runner cluster --none"]),
     (
         "login",

@@ -2,6 +2,7 @@
 
 use crate::deployment::Deployment;
 use crate::ids::PrincipalId;
+use crate::retention::RemovedCounts;
 use crate::run_kind::RunKind;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,19 @@ impl AuditRecord {
             subject: deployment.path(),
             by_right: by_right.to_owned(),
             details: RunKind::details_of(deployment),
+        }
+    }
+
+    /// The record of what Canyon has removed in one round because the organization keeps it no longer.
+    pub fn of_retention(id: Uuid, at: Timestamp, removed: &RemovedCounts) -> Self {
+        Self {
+            id,
+            at,
+            by: PrincipalId(Uuid::nil()),
+            action: "retention.remove".to_owned(),
+            subject: "retention".to_owned(),
+            by_right: "canyon".to_owned(),
+            details: removed.details(),
         }
     }
 

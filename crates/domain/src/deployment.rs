@@ -9,6 +9,7 @@ use crate::hold::Hold;
 use crate::ids::{
     AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, PrincipalId, ProjectId, RunnerId,
 };
+use crate::logs_removal::LogsRemoval;
 pub use crate::mode::Mode;
 use crate::scoped_role::{ScopedRole, Target};
 use crate::state_facts::StateReport;
@@ -221,6 +222,9 @@ pub struct Deployment {
     /// What the run left in the object store.
     #[serde(default, skip_serializing_if = "StoredResults::is_nothing")]
     pub kept: StoredResults,
+    /// Its log and its events were removed, although it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logs_removed: Option<LogsRemoval>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,

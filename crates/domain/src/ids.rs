@@ -12,6 +12,7 @@
 //! # Ok::<(), canyon_domain::ids::InvalidId>(())
 //! ```
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use uuid::Uuid;
@@ -291,6 +292,19 @@ uuid_id!(
     /// A principal: a person, a machine, or Canyon itself.
     PrincipalId
 );
+
+impl DeploymentId {
+    /// When the deployment was accepted, in milliseconds; `None` if its id is not of version 7.
+    pub fn accepted_at(self) -> Option<Timestamp> {
+        let (seconds, nanos) = self.0.get_timestamp()?.to_unix();
+        Timestamp::new(i64::try_from(seconds).ok()?, i32::try_from(nanos).ok()?).ok()
+    }
+
+    /// Whether the deployment was accepted before `time`.
+    pub fn accepted_before(self, time: Timestamp) -> bool {
+        self.accepted_at().is_some_and(|at| at < time)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -65,6 +65,7 @@ fn queued() -> Deployment {
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        logs_removed: None,
         completed_at: None,
         version: 1,
     }
@@ -96,8 +97,7 @@ fn failed(class: FailureClass) -> Outcome {
 
 #[test]
 fn one_runner_wins_the_claim_and_repeating_it_changes_nothing() {
-    let mut deployment = launched();
-    let code = hash("code");
+    let (mut deployment, code) = (launched(), hash("code"));
     let wrong = claim(&mut deployment, 1, &hash("guess"), "me", hash("mine"), (0, 0), at(2));
     assert_eq!(wrong, Err(Refused::WrongCode));
     assert_eq!(claim(&mut deployment, 1, &code, "me", hash("mine"), (4, 2), at(2)), Ok(true));

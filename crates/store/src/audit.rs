@@ -94,7 +94,7 @@ impl Table {
 }
 
 /// The least id of its millisecond.
-fn first_id_of(at: Timestamp) -> String {
+pub(crate) fn first_id_of(at: Timestamp) -> String {
     let millis = u64::try_from(at.as_millisecond()).unwrap_or_default();
     uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid().to_string()
 }
@@ -104,13 +104,13 @@ fn length<T>(items: &[T]) -> u32 {
 }
 
 /// The time in a version 7 UUID.
-fn time_of(id: &str) -> Option<Timestamp> {
+pub(crate) fn time_of(id: &str) -> Option<Timestamp> {
     let id: uuid::Uuid = id.parse().ok()?;
-    let (seconds, _) = id.get_timestamp()?.to_unix();
-    Timestamp::from_second(i64::try_from(seconds).ok()?).ok()
+    let (seconds, nanos) = id.get_timestamp()?.to_unix();
+    Timestamp::new(i64::try_from(seconds).ok()?, i32::try_from(nanos).ok()?).ok()
 }
 
-fn month_start(at: Timestamp) -> Timestamp {
+pub(crate) fn month_start(at: Timestamp) -> Timestamp {
     let day = at.to_zoned(TimeZone::UTC).date().first_of_month();
     day.to_zoned(TimeZone::UTC).map_or(Timestamp::UNIX_EPOCH, |zoned| zoned.timestamp())
 }
@@ -119,7 +119,7 @@ fn month_before(start: Timestamp) -> Timestamp {
     start.checked_sub(1.hour()).map_or(Timestamp::MIN, month_start)
 }
 
-fn month_after(start: Timestamp) -> Timestamp {
+pub(crate) fn month_after(start: Timestamp) -> Timestamp {
     start.checked_add(24.hours() * 32).map_or(Timestamp::MAX, month_start)
 }
 

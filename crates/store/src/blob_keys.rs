@@ -75,6 +75,15 @@ impl BlobKey {
         Self(format!("{chunks}/{offset:016}").into())
     }
 
+    /// The deployment of a chunk; `None` for any other key.
+    pub fn deployment_of_chunk(&self) -> Option<DeploymentId> {
+        let mut parts = self.0.parts().skip(2);
+        let deployment = parts.next()?.as_ref().parse().ok()?;
+        let name = parts.next()?;
+        let is_stream = [Stream::Log, Stream::Events].map(Stream::as_str).contains(&name.as_ref());
+        is_stream.then_some(deployment)
+    }
+
     /// The offset of a chunk; `None` for any other key.
     pub fn chunk_offset(&self) -> Option<u64> {
         let name = self.0.filename()?;
@@ -86,6 +95,16 @@ impl BlobPrefix {
     /// All blobs of an organization.
     pub fn organization(org: OrgUuid) -> Self {
         Self(org.to_string().into())
+    }
+
+    /// All blobs of an organization's deployments.
+    pub fn deployments(org: OrgUuid) -> Self {
+        Self(format!("{org}/deployments").into())
+    }
+
+    /// All blobs of a deployment.
+    pub fn deployment(org: OrgUuid, deployment: DeploymentId) -> Self {
+        Self(folder(org, deployment).into())
     }
 
     /// The chunks of one stream of a deployment.
@@ -136,6 +155,9 @@ mod tests {
         );
         assert!(chunk(9) < chunk(10) && chunk(99_999) < chunk(100_000));
         assert_eq!(chunk(77).chunk_offset(), Some(77));
+        assert_eq!(chunk(77).deployment_of_chunk(), Some(deployment));
+        assert_eq!(keys[0].deployment_of_chunk(), None);
+        assert_eq!(keys[2].deployment_of_chunk(), None);
         assert_eq!(keys[1].chunk_offset(), None);
     }
 }

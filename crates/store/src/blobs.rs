@@ -17,6 +17,9 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Most blobs that one call of [`Blobs::delete_some`] deletes: as many as S3 lists and deletes with one request each.
+const DELETED_AT_ONCE: usize = 1_000;
+
 /// Result of [`Blobs::put_if_absent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
@@ -179,6 +182,23 @@ impl Blobs {
             }
         }
         Ok(deleted)
+    }
+
+    /// Deletes at most [`DELETED_AT_ONCE`] blobs under `prefix`, in the order of keys, and returns whether none is left. S3
+    /// deletes as many with two requests.
+    pub(crate) async fn delete_some(&self, prefix: &BlobPrefix) -> Result<bool, StoreError> {
+        let found = self.list_at_most(prefix, None, DELETED_AT_ONCE).await?;
+        let is_all = found.len() < DELETED_AT_ONCE;
+        let paths = futures::stream::iter(found).map(|(key, _)| Ok(key.0)).boxed();
+        let mut deleted = self.store.delete_stream(paths);
+        while let Some(result) = deleted.next().await {
+            match result {
+                // A concurrent caller has deleted the blob.
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(failed("delete blobs", prefix, error)),
+            }
+        }
+        Ok(is_all)
     }
 
     async fn read(&self, key: &BlobKey, options: GetOptions) -> Result<Option<Bytes>, StoreError> {

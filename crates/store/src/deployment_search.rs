@@ -75,7 +75,7 @@ impl DeploymentSearch {
 }
 
 /// Whether deployments that end so have a list of their own.
-fn is_listed(status: Status) -> bool {
+pub(crate) fn is_listed(status: Status) -> bool {
     match status {
         Status::Failed | Status::Cancelled => true,
         Status::Queued

@@ -113,12 +113,14 @@ pub(crate) fn put(table: &Table, item: Item, condition: Condition) -> TransactWr
     TransactWriteItem::builder().set_put(put.ok()).build()
 }
 
-/// Part of a transaction: deletes the item at `key` if `condition` holds.
+/// Part of a transaction: deletes the item at `key` if `condition` holds; the default condition always does.
 pub(crate) fn delete(table: &Table, key: &Key, condition: Condition) -> TransactWriteItem {
     let delete = Delete::builder()
         .table_name(table.name())
         .set_key(Some(key_item(key)))
-        .condition_expression(condition.expression)
+        .set_condition_expression(
+            (!condition.expression.is_empty()).then_some(condition.expression),
+        )
         .set_expression_attribute_names(non_empty(condition.names))
         .set_expression_attribute_values(non_empty(condition.values))
         .build();

@@ -56,6 +56,20 @@ pub fn organization(of: OrgUuid) -> Key {
     Key::new(org(of), "O")
 }
 
+/// How long the organization keeps what it no longer needs.
+pub fn retention(of: OrgUuid) -> Key {
+    Key::new(org(of), "R")
+}
+
+/// Partition, in `gsi2`, of the retentions of all organizations, by the time at which the launcher continues.
+pub const RETENTIONS: &str = "retentions";
+
+/// Parses the partition key of an [`organization`] or its [`retention`].
+pub fn parse_organization(pk: &str) -> Option<OrgUuid> {
+    let bytes: [u8; 16] = URL_SAFE_NO_PAD.decode(pk).ok()?.try_into().ok()?;
+    Some(OrgUuid(Uuid::from_bytes(bytes)))
+}
+
 /// Guard that makes an organization's name unique.
 pub fn organization_name(id: &OrgId) -> Key {
     Key::new(format!("org#{id}"), "O")
@@ -161,8 +175,7 @@ pub fn runner_check(of: OrgUuid, runner: &RunnerId) -> Key {
 /// Parses a [`runner_check`] key.
 pub fn parse_runner_check(pk: &str, sk: &str) -> Option<(OrgUuid, RunnerId)> {
     let of = pk.strip_suffix("#checks")?;
-    let bytes: [u8; 16] = URL_SAFE_NO_PAD.decode(of).ok()?.try_into().ok()?;
-    Some((OrgUuid(Uuid::from_bytes(bytes)), sk.parse().ok()?))
+    Some((parse_organization(of)?, sk.parse().ok()?))
 }
 
 /// Partition, in `gsi2`, of the checks that no launcher has begun.
@@ -269,8 +282,7 @@ pub fn bundle(of: OrgUuid, id: DeploymentId) -> Key {
 /// Parses the partition key of a [`deployment`].
 pub fn parse_deployment(pk: &str) -> Option<(OrgUuid, DeploymentId)> {
     let (of, id) = pk.split_once("#dep#")?;
-    let bytes: [u8; 16] = URL_SAFE_NO_PAD.decode(of).ok()?.try_into().ok()?;
-    Some((OrgUuid(Uuid::from_bytes(bytes)), id.parse().ok()?))
+    Some((parse_organization(of)?, id.parse().ok()?))
 }
 
 /// Partition, in `gsi1`, of an organization's deployments.

@@ -22,6 +22,13 @@ fn the_key_of_a_check_reads_back() {
 }
 
 #[test]
+fn the_key_of_a_retention_reads_back() {
+    let of = OrgUuid(Uuid::now_v7());
+    assert_eq!(parse_organization(&retention(of).pk), Some(of));
+    assert_eq!(parse_organization(&environments(of)), None);
+}
+
+#[test]
 fn two_organizations_share_no_key() {
     let keys = |of: OrgUuid| {
         let id = DeploymentId(Uuid::nil());

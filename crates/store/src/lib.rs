@@ -18,6 +18,7 @@ pub mod contention;
 mod deployment_ends;
 pub mod deployment_item;
 pub mod deployment_lists;
+pub mod deployment_removal;
 pub mod deployment_search;
 pub mod deployments;
 #[cfg(feature = "embedded")]
@@ -40,6 +41,7 @@ pub mod outcome;
 pub mod page;
 pub mod rate_limiter;
 mod released_slots;
+pub mod retention;
 pub mod runner_checks;
 pub mod runner_profiles;
 pub mod runner_rules;
@@ -53,6 +55,7 @@ pub mod streams;
 pub mod table;
 pub mod transact;
 pub mod url_signer;
+pub mod usage;
 pub mod variable_sets;
 pub mod wrapped_key;
 

@@ -297,6 +297,7 @@ impl App {
             state: None,
             refused_deletions: None,
             kept: StoredResults::default(),
+            logs_removed: None,
             completed_at: None,
             version: 1,
         };

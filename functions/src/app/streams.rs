@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use canyon_api::attempt::{Chunk, Offsets, Stream};
 use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::logs_removal::LogsRemoval;
 use canyon_domain::principal::{Principal, Role};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::StoreError;
@@ -56,6 +57,14 @@ pub(crate) struct Part {
     pub(crate) bytes: Bytes,
     pub(crate) next_offset: u64,
     pub(crate) complete: bool,
+}
+
+fn logs_removed(id: DeploymentId, removal: &LogsRemoval) -> String {
+    format!(
+        "the log of deployment {id} was removed at {:.0} by the retention of {} days after its end; `canyon get retention` \
+         shows how long this organization keeps logs",
+        removal.at, removal.days
+    )
 }
 
 fn stream_ref(org: OrgUuid, deployment: DeploymentId, stream: Stream) -> StreamRef {
@@ -209,6 +218,9 @@ impl App {
             // Read the state first: no byte is written after the end, so the stream is then complete.
             let found = waiting.deployment(&self.table).await?;
             let deployment = of_caller(by, Role::Viewer, id, found)?;
+            if let Some(removal) = &deployment.logs_removed {
+                return Err(AppError::missing(logs_removed(id, removal)));
+            }
             let bytes = self.stream_part(org, id, stream, offset).await?;
             let ended = deployment.status.is_terminal();
             if bytes.is_empty() && !ended {

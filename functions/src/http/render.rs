@@ -36,6 +36,7 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         manifest: None,
         waiting: None,
         duration_seconds: of.completed_at.and_then(|end| seconds_between(of.created_at, end)),
+        logs_removed_at: of.logs_removed.map(|removal| removal.at),
         module: None,
         state_command: None,
         attempts: Vec::new(),

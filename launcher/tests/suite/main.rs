@@ -12,6 +12,7 @@ mod fairness;
 mod late_salvage;
 mod platform;
 mod profiles;
+mod retention;
 mod salvage;
 mod stop;
 mod world;

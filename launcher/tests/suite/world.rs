@@ -271,6 +271,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        logs_removed: None,
         completed_at: None,
         version: 1,
     }

@@ -3,7 +3,7 @@
 mod wait;
 
 use self::wait::Wait;
-use crate::commands::named_variables;
+use crate::commands::{named_variables, retention};
 use crate::confirm;
 use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
@@ -71,6 +71,8 @@ Example:
   canyon delete variable --project shop --env dev replicas"
     )]
     Variable(named_variables::Several),
+    /// The retention: Canyon removes nothing any more
+    Retention,
     /// An API token: Canyon refuses it from then on
     #[command(visible_alias = "tokens")]
     Token {
@@ -92,6 +94,7 @@ pub(crate) async fn run(
             let (kind, id) = plain.parts();
             Resource::new(Kind::Plain(kind), id)
         }
+        What::Retention => return retention::delete(client, output).await,
         What::Token { id } => Resource::new(Kind::Token, id),
         What::Variable(given) => return named_variables::unset(given, client, output).await,
         What::Environment { project, id, force, yes, wait, timeout } => {

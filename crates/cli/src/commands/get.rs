@@ -1,7 +1,7 @@
 //! `canyon get`.
 
 use crate::answer::json;
-use crate::commands::named_variables;
+use crate::commands::{named_variables, retention};
 use crate::deployment_target;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -53,6 +53,8 @@ enum What {
         /// Its id
         id: String,
     },
+    /// For how many days the organization keeps deployments, logs and audit records
+    Retention,
     /// The organization of the command's settings
     #[command(visible_alias = "organizations")]
     Organization,
@@ -88,6 +90,7 @@ pub(crate) async fn run(
         }
         What::Agent { id } => Resource::new(Kind::Agent, id),
         What::Variable(given) => return named_variables::get(given, client, output).await,
+        What::Retention => return retention::get(client, output).await,
         What::Organization => Resource::new(Kind::Organization, client.org().to_owned()),
         What::Deployment { id } => {
             let id = deployment_target::of_id(client, &id).await?;

@@ -3,7 +3,7 @@
 use crate::body::read_file_or_stdin;
 use crate::commands::variable_scope::{Kind, Scope};
 use crate::commands::variable_table::{one, show, shown};
-use crate::commands::{git_credentials, named_variables};
+use crate::commands::{git_credentials, named_variables, retention};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::hcl;
@@ -34,6 +34,9 @@ enum Set {
     /// A credential with which jobs read git repositories: a token, a key for SSH, or a GitHub App
     #[command(visible_alias = "git-credentials", after_help = git_credentials::SET_EXAMPLES)]
     GitCredential(git_credentials::Set),
+    /// For how many days the organization keeps deployments, logs and audit records
+    #[command(after_help = retention::SET_EXAMPLES)]
+    Retention(retention::Set),
 }
 
 const SET_EXAMPLES: &str = "\
@@ -156,6 +159,7 @@ pub(crate) async fn set(
     let given = match arguments.what {
         Set::Variable(given) => given,
         Set::GitCredential(given) => return git_credentials::set(given, client, output).await,
+        Set::Retention(given) => return retention::set(given, client, output).await,
     };
     if given.assignments.len() > 1
         && (given.from_file.is_some() || given.assignments.iter().any(|one| !one.contains('=')))

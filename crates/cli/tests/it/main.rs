@@ -14,6 +14,7 @@ mod deployments;
 mod exit_codes;
 mod invocation;
 mod manners;
+mod retention;
 mod rollback;
 mod state;
 mod status;

@@ -302,6 +302,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        logs_removed: None,
         completed_at: None,
         version: 1,
     }

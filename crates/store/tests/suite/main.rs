@@ -42,6 +42,7 @@ mod pages;
 mod publication;
 mod queries;
 mod rate_limiter;
+mod retention;
 mod runner_checks;
 mod runner_profiles;
 mod runner_rules;

@@ -153,6 +153,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        logs_removed: None,
         completed_at: None,
         version: 1,
     }
