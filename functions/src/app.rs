@@ -31,6 +31,7 @@ mod held_jobs;
 mod idempotency;
 pub(crate) mod identity_providers;
 mod job_hints;
+mod job_inputs;
 pub mod job_tokens;
 mod modules;
 pub mod names;

@@ -3,6 +3,7 @@
 use crate::{LaunchError, Launcher};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerProfileId};
+use canyon_domain::run_context::{RunContext, is_template};
 use canyon_domain::runner::RunnerDefinition;
 use canyon_domain::runner::profile::ProfileContext;
 
@@ -25,7 +26,20 @@ impl Launcher {
             return Ok(Err("its environment was deleted".to_owned()));
         };
         let bundle = self.table.bundle(org, deployment.id).await?;
-        let variables = bundle.map(|bundle| bundle.module.inputs).unwrap_or_default();
+        let mut variables = bundle.map(|bundle| bundle.module.inputs).unwrap_or_default();
+        if variables.values().any(is_template)
+            && let Some(organization) = self.table.organization(org).await?
+        {
+            let context = RunContext {
+                org: organization.id,
+                project: project.clone(),
+                env: env.clone(),
+                env_type: environment.env_type_id.clone(),
+                deployment: deployment.id,
+                runner: runner.clone(),
+            };
+            context.expand_all(&mut variables);
+        }
         let place = ProfileContext {
             project: project.clone(),
             environment: env.clone(),

@@ -1,12 +1,14 @@
-//! Values in HCL, as Terraform users write them in `.tfvars` files and after `-var`. They refer to nothing else.
+//! Values in HCL, as Terraform users write them in `.tfvars` files and after `-var`. They refer to nothing else but
+//! `${context.KEY}`, which Canyon replaces in each run.
 
 use canyon_domain::json::{Json, JsonNumber};
+use canyon_domain::run_context::{ESCAPED_OPENING, OPENING};
 use hcl_edit::Number;
-use hcl_edit::expr::{Expression, ObjectKey, UnaryOperator};
+use hcl_edit::expr::{Expression, ObjectKey, TraversalOperator, UnaryOperator};
 use hcl_edit::parser::{self, Error};
 use hcl_edit::repr::Formatted;
 use hcl_edit::structure::Structure;
-use hcl_edit::template::Template;
+use hcl_edit::template::Element;
 use std::collections::BTreeMap;
 
 /// Why a text is no value. It never repeats the text, which may be a secret.
@@ -17,7 +19,8 @@ pub(crate) enum NoValue {
     Syntax { line: usize, column: usize },
     /// It is more than a value.
     #[error(
-        "a value cannot have variables, functions, operators or `${{…}}`; write `$${{` for the text `${{`"
+        "a value cannot have variables, functions, operators or `${{…}}` except `${{context.KEY}}`; write `$${{` for the text \
+         `${{`"
     )]
     Computed,
     /// A `.tfvars` file has a block.
@@ -54,8 +57,9 @@ fn read(expression: &Expression) -> Result<Json, NoValue> {
         Expression::Null(_) => Ok(Json::Null),
         Expression::Bool(value) => Ok(Json::Bool(*value.value())),
         Expression::Number(number) => digits(number).map(Json::Number),
-        Expression::String(text) => Ok(Json::String(text.value().clone())),
-        Expression::HeredocTemplate(heredoc) => text_of(&heredoc.template).map(Json::String),
+        Expression::String(text) => Ok(Json::String(literal(text.value()))),
+        Expression::StringTemplate(template) => text_of(template.iter()).map(Json::String),
+        Expression::HeredocTemplate(heredoc) => text_of(heredoc.template.iter()).map(Json::String),
         Expression::Array(items) => {
             items.iter().map(read).collect::<Result<_, _>>().map(Json::Array)
         }
@@ -70,9 +74,7 @@ fn read(expression: &Expression) -> Result<Json, NoValue> {
                 _ => Err(NoValue::Computed),
             }
         }
-        // A quoted text without templates is a `String`.
-        Expression::StringTemplate(_)
-        | Expression::UnaryOp(_)
+        Expression::UnaryOp(_)
         | Expression::Variable(_)
         | Expression::Conditional(_)
         | Expression::FuncCall(_)
@@ -88,7 +90,8 @@ fn key_of(key: &ObjectKey) -> Result<String, NoValue> {
             Ok(name.as_str().to_owned())
         }
         ObjectKey::Expression(expression) => match read(expression)? {
-            Json::String(text) => Ok(text),
+            // Canyon replaces nothing in names.
+            Json::String(text) => Ok(text.replace(ESCAPED_OPENING, OPENING)),
             Json::Number(number) => Ok(number.as_str().to_owned()),
             _ => Err(NoValue::Computed),
         },
@@ -111,12 +114,35 @@ fn negative(number: &JsonNumber) -> Result<JsonNumber, NoValue> {
     JsonNumber::new(&text).ok_or(NoValue::Computed)
 }
 
-fn text_of(template: &Template) -> Result<String, NoValue> {
-    template
-        .iter()
-        .map(|element| element.as_literal().map(|text| text.value().as_str()))
-        .collect::<Option<String>>()
-        .ok_or(NoValue::Computed)
+fn text_of<'e>(elements: impl Iterator<Item = &'e Element>) -> Result<String, NoValue> {
+    elements
+        .map(|element| match element {
+            Element::Literal(text) => Ok(literal(text.value())),
+            Element::Interpolation(interpolation) => reference(&interpolation.expr),
+            Element::Directive(_) => Err(NoValue::Computed),
+        })
+        .collect()
+}
+
+/// A text that Canyon must not read as a reference: HCL has read its `$${` as `${`.
+fn literal(text: &str) -> String {
+    text.replace(OPENING, ESCAPED_OPENING)
+}
+
+/// A reference to the run. The API knows which there are.
+fn reference(expression: &Expression) -> Result<String, NoValue> {
+    let Expression::Traversal(traversal) = expression else { return Err(NoValue::Computed) };
+    let Expression::Variable(root) = &traversal.expr else { return Err(NoValue::Computed) };
+    let attribute = |operator: &TraversalOperator| match operator {
+        TraversalOperator::GetAttr(name) => Some(name.as_str().to_owned()),
+        _ => None,
+    };
+    let path: Option<Vec<_>> =
+        traversal.operators.iter().map(|one| attribute(one.value())).collect();
+    match path {
+        Some(path) if root.as_str() == "context" => Ok(format!("{OPENING}{}}}", path.join("."))),
+        Some(_) | None => Err(NoValue::Computed),
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +178,25 @@ mod tests {
         assert_eq!(found["key"], "line 1\n  line 2\n".into());
         assert_eq!(found["cut"], "a\n  b\n".into());
         assert_eq!(values("").unwrap(), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_reference_to_the_run_passes_and_an_escaped_one_stays_text() {
+        for (text, json) in [
+            (r#""app-${context.env.id}""#, r#""app-${context.env.id}""#),
+            (r#"["${ context.project.id }"]"#, r#"["${context.project.id}"]"#),
+            (r#""$${context.env.id}""#, r#""$\\{context.env.id}""#),
+            (r#""$${context.a}${context.env.id}""#, r#""$\\{context.a}${context.env.id}""#),
+            ("<<E\n${context.env.id}\nE", r#""${context.env.id}\n""#),
+            (r#"{ "$${context.a}" = 1 }"#, r#"{"${context.a}":1}"#),
+        ] {
+            assert_eq!(value(text).unwrap().to_string(), json, "{text}");
+        }
+        for text in
+            ["context.env.id", "\"${context}\"", "\"${context[0]}\"", "\"${context.a + 1}\""]
+        {
+            assert_eq!(value(text), Err(NoValue::Computed), "{text}");
+        }
     }
 
     #[test]

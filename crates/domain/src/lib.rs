@@ -51,6 +51,7 @@ pub mod ports;
 pub mod principal;
 pub mod public_address;
 pub mod role;
+pub mod run_context;
 pub mod run_kind;
 pub mod runner;
 pub mod runner_check;

@@ -6,6 +6,7 @@ use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
 use canyon_domain::plan_options::{MAX_ADDRESSES, PlanOptions};
+use canyon_domain::run_context;
 use canyon_domain::state_command::StateCommand;
 use serde_json::Value;
 
@@ -45,6 +46,10 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
     check_state_command(&body, &mut faults);
     if body.mode == RequestedMode::Destroy && !body.replace.is_empty() {
         faults.add("replace", "does not go with `mode: destroy`, which creates nothing");
+    }
+    for (name, value) in body.module.iter().flat_map(|module| &module.inputs) {
+        let shown: String = name.chars().take(60).collect();
+        run_context::check(&format!("module.inputs[{shown:?}]"), value, &mut faults);
     }
     let options = PlanOptions::read(&body.targets, &body.replace, body.parallelism, &mut faults);
     let agent = body.agent.map(|agent| agent.parse()).transpose();

@@ -208,7 +208,7 @@ impl App {
             Box::pin(self.table.runner(of.org, &deployment.runner)),
             Box::pin(self.table.environment(of.org, &deployment.project, &deployment.env)),
         )?;
-        let bundle: Bundle = bundle.ok_or_else(|| gone("the module of the deployment"))?;
+        let mut bundle: Bundle = bundle.ok_or_else(|| gone("the module of the deployment"))?;
         let runner = runner.ok_or_else(|| gone("the runner's definition"))?;
         let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
         let environment = environment.ok_or_else(|| gone("the environment"))?;
@@ -229,10 +229,12 @@ impl App {
         let (environment, unfinished) = self.with_unfinished(of.org, environment).await?;
         let storage = &definition.state_storage;
         let (storage, state) = environment.state_for_job(deployment, storage, unfinished.as_ref());
-        let kept = match Box::pin(self.kept_for_job(of.org, &environment)).await? {
+        let mut kept = match Box::pin(self.kept_for_job(of.org, &environment)).await? {
             Ok(kept) => kept,
             Err(reason) => return Ok(Err(reason)),
         };
+        let inputs = &mut bundle.module.inputs;
+        self.fill_in(of.org, deployment, &environment, inputs, &mut kept.variables).await?;
         Ok(Ok(Job {
             deployment_id: deployment.id,
             attempt: of.number,

@@ -11,6 +11,7 @@ use canyon_domain::ids::{EnvId, EnvTypeId, OrgUuid, ProjectId};
 use canyon_domain::inventory::Environment;
 use canyon_domain::json::Json;
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::run_context;
 use canyon_domain::scoped_role::Target;
 use canyon_domain::secret_reference::{SecretReference, SecretStoreId};
 use canyon_domain::secret_store::StoreConfiguration;
@@ -249,7 +250,14 @@ impl App {
             let known = set.variables.get(key);
             let value = match decide(known.map(|known| &known.value), edit) {
                 Ok(Decided::Keep(value)) => value.clone(),
-                Ok(Decided::Plain(value)) => VariableValue::Plain(value.clone()),
+                Ok(Decided::Plain(value)) => {
+                    // An earlier version accepted any text.
+                    if edit.value.is_some() {
+                        let path = format!("{}[{:?}].value", key.kind.as_str(), key.name);
+                        run_context::check(&path, value, &mut faults);
+                    }
+                    VariableValue::Plain(value.clone())
+                }
                 Ok(Decided::Refer(reference)) => {
                     let path = format!("{}[{:?}].reference", key.kind.as_str(), key.name);
                     check(reference, stores.get(&reference.store), &path, &mut faults);

@@ -51,6 +51,7 @@ mod permissions;
 mod remote_runners;
 mod reports;
 mod request_ids;
+mod run_context;
 mod runner_checks;
 mod runner_profiles;
 mod runner_sizes;
