@@ -155,6 +155,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
     };
     let bundle = Bundle {
         module,
+        sealed_inputs: std::collections::BTreeMap::new(),
         encrypted_outputs_recipient: None,
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,

@@ -19,6 +19,7 @@ mod cancel;
 mod confirming;
 mod connections;
 mod deploy_local;
+mod deployment_inputs;
 mod doctor;
 mod drift;
 mod duplicates;

@@ -7,9 +7,11 @@ use canyon_domain::failure::Failure;
 use canyon_domain::job::{Inputs, LogLevel, Module};
 use canyon_domain::json::Json;
 use canyon_domain::state_command::StateCommand;
+use canyon_domain::variables::secret_json::SecretJson;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -34,6 +36,11 @@ pub struct DeploymentCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ModuleBody>)]
     pub module: Option<Module>,
+    /// Secret values of the module's variables, by name. They are stored sealed, shown to no caller, and masked in logs. A
+    /// rollback, and a `destroy` without a module, use those of the deployment that they repeat or destroy.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = Option<Object>)]
+    pub secret_inputs: BTreeMap<String, SecretJson>,
     /// The workloads of the environment. Only an empty manifest is supported; modules define what
     /// to deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,6 +111,7 @@ impl DeploymentCreateBody {
             env_id: env_id.to_owned(),
             plan_only: None,
             module: None,
+            secret_inputs: BTreeMap::new(),
             manifest: None,
             rollback_to_deployment_id: None,
             state_command: None,
@@ -234,7 +242,7 @@ pub struct DeployedModule {
     #[serde(default, skip_serializing_if = "Inputs::is_empty")]
     #[schema(value_type = Object)]
     pub inputs: Inputs,
-    /// The names of all other inputs. Before a runner has reported what the module declares, and with encrypted logs, all
+    /// The names of all other inputs, with the secret ones. Before a runner has reported what the module declares, and with encrypted logs, all
     /// inputs are here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden_inputs: Vec<String>,

@@ -3,7 +3,7 @@
 use crate::deployment::Mode;
 use crate::environment_state::StateFacts;
 use crate::git_credentials::JobGitCredential;
-use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, ProjectId};
+use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgUuid, ProjectId};
 pub use crate::inputs::Inputs;
 use crate::job_identity::JobIdentity;
 use crate::module_source::ModuleSource;
@@ -22,6 +22,9 @@ use std::collections::BTreeMap;
 pub struct Bundle {
     /// The module to run.
     pub module: Module,
+    /// The secret inputs by name, sealed for [`Bundle::sealing_context`]. A job does not get them in this form.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sealed_inputs: BTreeMap<String, String>,
     /// `age` public key to encrypt the outputs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted_outputs_recipient: Option<String>,
@@ -37,6 +40,14 @@ pub struct Bundle {
     /// With [`Mode::State`]: the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_command: Option<StateCommand>,
+}
+
+impl Bundle {
+    /// The context in which the value of the secret input `name` is sealed. It opens in the runs of one environment, which
+    /// repeat and destroy what it has deployed, and nowhere else.
+    pub fn sealing_context(org: OrgUuid, environment: EnvUuid, name: &str) -> String {
+        format!("input#{org}#{environment}#{name}")
+    }
 }
 
 /// A module and the values of its variables.
@@ -275,20 +286,23 @@ impl Module {
         match self.inputs.keys().find(|name| !is_variable_name(name)) {
             Some(name) => Err(InvalidModule {
                 field: format!("inputs[{:?}]", name.chars().take(60).collect::<String>()),
-                reason: "an OpenTofu variable's name has letters, digits, `_` and `-`, and starts \
-                         with a letter or `_`"
-                    .to_owned(),
+                reason: NO_VARIABLE_NAME.to_owned(),
             }),
             None => Ok(()),
         }
     }
 }
 
+/// Why a text is not a variable's name.
+pub const NO_VARIABLE_NAME: &str =
+    "an OpenTofu variable's name has letters, digits, `_` and `-`, and starts with a letter or `_`";
+
 /// Maximum nesting of an input. It is sent within other objects, and JSON parsers stop at 128 levels
 /// (`serde_json`).
 const MAX_INPUT_DEPTH: usize = 64;
 
-fn is_variable_name(name: &str) -> bool {
+/// Whether a variable of a module can have the name.
+pub fn is_variable_name(name: &str) -> bool {
     name.len() <= 200
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')

@@ -20,6 +20,7 @@ pub struct MasterKey {
     jobs: hmac::Key,
     reads: hmac::Key,
     watches: hmac::Key,
+    digests: hmac::Key,
 }
 
 impl std::fmt::Debug for MasterKey {
@@ -65,7 +66,8 @@ impl MasterKey {
         let jobs = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"job")?);
         let reads = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"read")?);
         let watches = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"watch")?);
-        Ok(Self { seal: LessSafeKey::new(seal), claims, jobs, reads, watches })
+        let digests = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"digest")?);
+        Ok(Self { seal: LessSafeKey::new(seal), claims, jobs, reads, watches, digests })
     }
 
     /// The claim code of an attempt. Equal attempt and fence give an equal code, so a launch with
@@ -90,6 +92,12 @@ impl MasterKey {
     /// the claim code, so it is not stored either.
     pub fn watch_token(&self, attempt: AttemptRef, fence: u64) -> SecretString {
         bearer::watch_token(attempt, &tag(&self.watches, attempt, fence))
+    }
+
+    /// A digest, in base64, of a text that may contain a secret. It tells equal texts from different ones; without the
+    /// key, a short secret could be guessed from a digest.
+    pub fn digest(&self, text: &str) -> String {
+        STANDARD_NO_PAD.encode(sign(&self.digests, text))
     }
 
     /// Seals `text` for `context`: it cannot be opened with another, so a secret of one
@@ -164,6 +172,13 @@ mod tests {
         assert_eq!(key(2).open("runner a", &sealed), Err(UnsealError));
         assert_eq!(key(1).open("runner a", &sealed[1..]), Err(UnsealError));
         assert_eq!(MasterKey::new(&[0; 31]).unwrap_err(), InvalidKey);
+    }
+
+    #[test]
+    fn a_digest_is_the_same_for_the_same_text_and_key_only() {
+        assert_eq!(key(1).digest("a"), key(1).digest("a"));
+        assert_ne!(key(1).digest("a"), key(1).digest("b"));
+        assert_ne!(key(1).digest("a"), key(2).digest("a"));
     }
 
     #[test]

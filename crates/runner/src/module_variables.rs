@@ -61,13 +61,18 @@ pub fn context<'a>(org: &'a str, job: &'a Job) -> Vec<(&'static str, String)> {
     context
 }
 
-/// The warning about a kept variable that the module does not declare: always if it is kept for this environment alone,
-/// else only if it may be mistyped.
+/// The warning about a kept variable or a secret input that the module does not declare: always if it is for this environment
+/// alone, else only if it may be mistyped.
 fn undeclared(variable: &JobVariable, free: &[&String]) -> Option<String> {
-    let JobVariable { name, from, .. } = variable;
-    let text = format!("the module does not declare the variable `{name}` of {from}");
+    let JobVariable { name, from, is_input, .. } = variable;
+    let text = if *is_input {
+        format!("the module does not declare the variable `{name}`, a secret input")
+    } else {
+        format!("the module does not declare the variable `{name}` of {from}")
+    };
     match (nearest(name, free), from) {
         (Some(near), _) => Some(format!("{text}; did you mean `{near}`?")),
+        (None, _) if *is_input => Some(text),
         (None, VariableScope::Environment(..)) => Some(text),
         (None, _) => None,
     }

@@ -118,7 +118,8 @@ async fn read_all(
         };
         let value = value_of(secret.expose(), member, kind);
         let value = value.map_err(|reason| fail(store.identity(), Unread::Refused(reason)))?;
-        found.push(JobVariable { kind, name, value: value.into(), secret: true, from });
+        let (value, is_input) = (value.into(), false);
+        found.push(JobVariable { kind, name, value, secret: true, from, is_input });
     }
     Ok(found)
 }

@@ -14,10 +14,12 @@ use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::run_kind::RunKind;
-use canyon_domain::scoped_role::{ScopedRole, intersection};
+use canyon_domain::scoped_role::ScopedRole;
 use canyon_domain::state_command::StateCommand;
+use canyon_domain::variables::secret_json::SecretJson;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployments::Accepted;
+use std::collections::BTreeMap;
 
 /// A request to deploy, parsed.
 #[derive(Clone, Debug)]
@@ -32,6 +34,8 @@ pub struct DeploymentRequest {
     pub plan_only: bool,
     /// The module. A destroy or rollback may omit it.
     pub module: Option<Module>,
+    /// The secret values of its variables, by name.
+    pub secret_inputs: BTreeMap<String, SecretJson>,
     /// With [`Mode::Rollback`]: the deployment to repeat.
     pub rollback_to: Option<DeploymentId>,
     /// Its position among the waiting deployments.
@@ -105,6 +109,8 @@ impl App {
         order: &DeploymentRequest,
         idempotency: Option<&Idempotency>,
     ) -> Result<Deployment, AppError> {
+        let keyed = self.keyed(order, idempotency).await?;
+        let idempotency = keyed.as_ref();
         match self.accept(by, order, idempotency).await {
             Ok(Some(deployment)) => Ok(deployment),
             Ok(None) => self.repeated(by.org, Some(by), idempotency).await?.ok_or_else(|| {
@@ -250,27 +256,6 @@ impl App {
         Ok(unseen(by, order))
     }
 
-    /// Where the module may read, if not everywhere. It may read no more than the principal that requested the
-    /// deployment. The module of an earlier deployment may also read no more than that deployment's requester: its
-    /// author sees the log.
-    async fn reads_in(
-        &self,
-        by: &Principal,
-        order: &DeploymentRequest,
-        environment: &Environment,
-    ) -> Result<Option<Vec<ScopedRole>>, AppError> {
-        let (role, scoped_roles) = by.as_reader();
-        let own = Some(scoped_roles).filter(|_| role == Role::None);
-        let of = match (order.mode, &order.module) {
-            (Mode::Destroy | Mode::State, None) => environment.applied,
-            (Mode::Rollback, _) => order.rollback_to,
-            (Mode::Deploy | Mode::Destroy | Mode::State, _) => None,
-        };
-        let Some(of) = of else { return Ok(own) };
-        let authors = self.table.deployment(by.org, of).await?;
-        Ok(intersection(own, authors.and_then(|authors| authors.reads_in)))
-    }
-
     /// The deployment and its environment, as they will be stored.
     fn enqueue(
         &self,
@@ -336,6 +321,7 @@ impl App {
             mode: Mode::Destroy,
             plan_only: false,
             module: None,
+            secret_inputs: BTreeMap::new(),
             rollback_to: None,
             priority: Priority::Normal,
             agent: None,

@@ -5,9 +5,12 @@ use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
+use canyon_domain::job::{NO_VARIABLE_NAME, is_variable_name};
+use canyon_domain::json::Json;
 use canyon_domain::plan_options::{MAX_ADDRESSES, PlanOptions};
 use canyon_domain::run_context;
 use canyon_domain::state_command::StateCommand;
+use canyon_domain::variables::edit::secret_value_fault;
 use serde_json::Value;
 
 /// The request in a body, or all of its faults.
@@ -51,6 +54,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         let shown: String = name.chars().take(60).collect();
         run_context::check(&format!("module.inputs[{shown:?}]"), value, &mut faults);
     }
+    check_secret_inputs(&body, &mut faults);
     let options = PlanOptions::read(&body.targets, &body.replace, body.parallelism, &mut faults);
     let agent = body.agent.map(|agent| agent.parse()).transpose();
     let agent = agent.unwrap_or_else(|error: InvalidId| {
@@ -73,6 +77,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
             None => body.plan_only.unwrap_or(body.mode == RequestedMode::PlanOnly),
         },
         module: body.module,
+        secret_inputs: body.secret_inputs,
         priority: body.priority.unwrap_or_default(),
         agent,
         accept_state: body.accept_state,
@@ -119,6 +124,32 @@ fn check_state_command(body: &DeploymentCreateBody, faults: &mut FieldErrors) {
     if command.addresses() > MAX_ADDRESSES {
         let reason = format!("has more than {MAX_ADDRESSES} addresses");
         faults.add("state_command.addresses", reason);
+    }
+}
+
+fn check_secret_inputs(body: &DeploymentCreateBody, faults: &mut FieldErrors) {
+    let DeploymentCreateBody { secret_inputs, module, .. } = body;
+    if module.is_none() && !secret_inputs.is_empty() {
+        faults.add(
+            "secret_inputs",
+            "needs `module`; without one, the run has the inputs of the deployment that it repeats or destroys",
+        );
+    }
+    for (name, value) in secret_inputs {
+        let shown: String = name.chars().take(60).collect();
+        let path = format!("secret_inputs[{shown:?}]");
+        if !is_variable_name(name) {
+            faults.add(&path, NO_VARIABLE_NAME);
+        }
+        if module.as_ref().is_some_and(|module| module.inputs.contains_key(name)) {
+            faults.add(&path, "is also in `module.inputs`; give it once");
+        }
+        match value.expose() {
+            Json::Null => faults.add(&path, "is `null`; leave it out"),
+            value => {
+                secret_value_fault(value).into_iter().for_each(|fault| faults.add(&path, fault))
+            }
+        }
     }
 }
 

@@ -1,15 +1,93 @@
-//! The values that a job gets for its module's variables.
+//! The inputs of a deployment: secret ones are sealed before anything is stored, and a job gets the values of its run.
 
 use super::App;
+use super::deploy::{DeploymentRequest, Idempotency};
+use super::variable_sets::KeptForJob;
 use crate::app::error::AppError;
+use canyon_domain::causes::Causes;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::inventory::Environment;
-use canyon_domain::job::Inputs;
+use canyon_domain::job::{Bundle, Inputs};
+use canyon_domain::json::Json;
 use canyon_domain::run_context::{RunContext, is_template};
+use canyon_domain::variable_scope::VariableScope;
+use canyon_domain::variables::VariableKind;
 use canyon_domain::variables::job::JobVariable;
+use canyon_domain::variables::secret_json::SecretJson;
+use std::collections::BTreeMap;
+use std::error::Error;
+
+/// The secret inputs of a deployment by name, sealed.
+pub(super) type SealedInputs = BTreeMap<String, String>;
 
 impl App {
+    /// Seals the secret inputs of a request.
+    pub(super) async fn seal_inputs(
+        &self,
+        org: OrgUuid,
+        order: &DeploymentRequest,
+        environment: &Environment,
+    ) -> Result<SealedInputs, AppError> {
+        if order.secret_inputs.is_empty() {
+            return Ok(SealedInputs::new());
+        }
+        let keys = self.master_keys.get().await?;
+        let seal = |(name, value): (&String, &SecretJson)| {
+            let context = Bundle::sealing_context(org, environment.uuid, name);
+            let text = value.expose().to_string();
+            let sealed = keys.seal(&context, text.as_bytes(), self.entropy.as_ref());
+            Ok((name.clone(), sealed.map_err(|error| broken(name, &error))?))
+        };
+        order.secret_inputs.iter().map(seal).collect()
+    }
+
+    /// The idempotency key of a request. With secret inputs, the digest of its body could reveal a short one.
+    pub(super) async fn keyed(
+        &self,
+        order: &DeploymentRequest,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<Option<Idempotency>, AppError> {
+        let Some(idempotency) = idempotency else { return Ok(None) };
+        if order.secret_inputs.is_empty() {
+            return Ok(Some(idempotency.clone()));
+        }
+        let keys = self.master_keys.get().await?;
+        Ok(Some(Idempotency { body: keys.digest(&idempotency.body), ..idempotency.clone() }))
+    }
+
+    /// Moves the secret inputs of a bundle to the variables of its job, where they take precedence over kept ones.
+    pub(super) async fn open_inputs(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+        bundle: &mut Bundle,
+        kept: &mut KeptForJob,
+    ) -> Result<(), AppError> {
+        let sealed_inputs = std::mem::take(&mut bundle.sealed_inputs);
+        if sealed_inputs.is_empty() {
+            return Ok(());
+        }
+        let keys = self.master_keys.get().await?;
+        let is_input = |kind: VariableKind, name: &String| {
+            kind == VariableKind::Terraform && sealed_inputs.contains_key(name)
+        };
+        kept.variables.retain(|one| !is_input(one.kind, &one.name));
+        kept.stored_variables.retain(|one| !is_input(one.kind, &one.name));
+        for (name, sealed) in sealed_inputs {
+            let context = Bundle::sealing_context(org, environment.uuid, &name);
+            let text = keys.open(&context, &sealed).map_err(|error| broken(&name, &error))?;
+            let text =
+                String::from_utf8(text).map_err(|error| broken(&name, &error.utf8_error()))?;
+            let value = Json::parse(&text).map_err(|error| broken(&name, &error))?.into();
+            let Environment { project_id, id, .. } = environment;
+            let from = VariableScope::Environment(project_id.clone(), id.clone());
+            let (kind, secret, is_input) = (VariableKind::Terraform, true, true);
+            kept.variables.push(JobVariable { kind, name, value, secret, from, is_input });
+        }
+        Ok(())
+    }
+
     /// Replaces references to the run in the inputs of a deployment and in the kept variables that are no secrets. One
     /// request, if there is a reference.
     pub(super) async fn fill_in(
@@ -42,4 +120,9 @@ impl App {
         }
         Ok(())
     }
+}
+
+fn broken(name: &str, error: &(dyn Error + 'static)) -> AppError {
+    tracing::error!(name, error = %Causes(error), "a secret input cannot be used");
+    AppError::internal()
 }

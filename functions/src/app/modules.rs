@@ -2,13 +2,15 @@
 
 use super::App;
 use super::deploy::DeploymentRequest;
+use super::job_inputs::SealedInputs;
 use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE_BYTES;
 use canyon_domain::deployment::{Deployment, Mode, Status};
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Module};
 use canyon_domain::module_source::{Digest, ModuleSource};
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::scoped_role::{ScopedRole, intersection};
 use canyon_domain::state_command::StateCommand;
 use canyon_store::blob_keys::BlobKey;
 
@@ -29,10 +31,10 @@ impl App {
         order: &DeploymentRequest,
         environment: &Environment,
     ) -> Result<Bundle, AppError> {
-        let module = match (&order.module, order.mode) {
+        let (module, sealed_inputs) = match (&order.module, order.mode) {
             (Some(module), Mode::Deploy | Mode::Destroy | Mode::State) => {
                 self.check_module(by, module, environment).await?;
-                module.clone()
+                (module.clone(), self.seal_inputs(by.org, order, environment).await?)
             }
             (None, Mode::Deploy) => {
                 return Err(AppError::invalid(
@@ -49,7 +51,7 @@ impl App {
                 })?
             }
             (None, Mode::State) => match self.applied_module(by, environment).await? {
-                Some(module) => module,
+                Some(applied) => applied,
                 None if order.state_command.as_ref().is_some_and(StateCommand::needs_module) => {
                     let reason = format!(
                         "nothing was deployed to environment `{}` yet: give the module that declares the address",
@@ -58,7 +60,7 @@ impl App {
                     return Err(AppError::invalid("module", reason));
                 }
                 // OpenTofu finds in the state which providers it needs.
-                None => Module::empty(),
+                None => (Module::empty(), SealedInputs::new()),
             },
             (None, Mode::Rollback) => self.former_module(by, order, environment).await?,
             (Some(_), Mode::Rollback) => {
@@ -70,12 +72,34 @@ impl App {
         };
         Ok(Bundle {
             module,
+            sealed_inputs,
             encrypted_outputs_recipient: order.encrypted_outputs_recipient.clone(),
             encrypted_logs_recipient: order.encrypted_logs_recipient.clone(),
             log_level: order.log_level,
             options: order.options.clone(),
             state_command: order.state_command.clone(),
         })
+    }
+
+    /// Where the module may read, if not everywhere. It may read no more than the principal that requested the
+    /// deployment. The module of an earlier deployment may also read no more than that deployment's requester: its
+    /// author sees the log.
+    pub(super) async fn reads_in(
+        &self,
+        by: &Principal,
+        order: &DeploymentRequest,
+        environment: &Environment,
+    ) -> Result<Option<Vec<ScopedRole>>, AppError> {
+        let (role, scoped_roles) = by.as_reader();
+        let own = Some(scoped_roles).filter(|_| role == Role::None);
+        let of = match (order.mode, &order.module) {
+            (Mode::Destroy | Mode::State, None) => environment.applied,
+            (Mode::Rollback, _) => order.rollback_to,
+            (Mode::Deploy | Mode::Destroy | Mode::State, _) => None,
+        };
+        let Some(of) = of else { return Ok(own) };
+        let authors = self.table.deployment(by.org, of).await?;
+        Ok(intersection(own, authors.and_then(|authors| authors.reads_in)))
     }
 
     async fn check_module(
@@ -106,17 +130,18 @@ impl App {
         &self,
         by: &Principal,
         environment: &Environment,
-    ) -> Result<Option<Module>, AppError> {
+    ) -> Result<Option<(Module, SealedInputs)>, AppError> {
         let Some(applied) = environment.applied else { return Ok(None) };
         let Some(bundle) = self.table.bundle(by.org, applied).await? else { return Ok(None) };
         if !matches!(bundle.module.source, ModuleSource::Git(_)) {
-            return Ok(Some(bundle.module));
+            return Ok(Some((bundle.module, bundle.sealed_inputs)));
         }
         let applied = self.table.deployment(by.org, applied).await?;
-        match applied {
-            Some(applied) => as_fetched(bundle.module, &applied).map(Some),
-            None => Ok(Some(bundle.module)),
-        }
+        let module = match applied {
+            Some(applied) => as_fetched(bundle.module, &applied)?,
+            None => bundle.module,
+        };
+        Ok(Some((module, bundle.sealed_inputs)))
     }
 
     async fn former_module(
@@ -124,7 +149,7 @@ impl App {
         by: &Principal,
         order: &DeploymentRequest,
         environment: &Environment,
-    ) -> Result<Module, AppError> {
+    ) -> Result<(Module, SealedInputs), AppError> {
         const FIELD: &str = "rollback_to_deployment_id";
         let id = order
             .rollback_to
@@ -144,7 +169,7 @@ impl App {
         let bundle = bundle.ok_or_else(|| {
             AppError::conflict(format!("the module of deployment {id} is no longer stored"))
         })?;
-        as_fetched(bundle.module, &former)
+        Ok((as_fetched(bundle.module, &former)?, bundle.sealed_inputs))
     }
 
     async fn check_archive(&self, by: &Principal, digest: &Digest) -> Result<(), AppError> {

@@ -235,6 +235,7 @@ impl App {
         };
         let inputs = &mut bundle.module.inputs;
         self.fill_in(of.org, deployment, &environment, inputs, &mut kept.variables).await?;
+        self.open_inputs(of.org, &environment, &mut bundle, &mut kept).await?;
         Ok(Ok(Job {
             deployment_id: deployment.id,
             attempt: of.number,

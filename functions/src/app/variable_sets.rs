@@ -158,7 +158,8 @@ impl App {
                 }
             };
             let VariableKey { kind, name } = key;
-            kept.variables.push(JobVariable { kind, name, value: value.into(), secret, from });
+            let (value, is_input) = (value.into(), false);
+            kept.variables.push(JobVariable { kind, name, value, secret, from, is_input });
         }
         Ok(Ok(kept))
     }

@@ -58,12 +58,14 @@ pub(super) fn module(of: &deployment::Deployment, bundle: Bundle) -> DeployedMod
     };
     let (inputs, hidden): (Inputs, Inputs) =
         bundle.module.inputs.into_iter().partition(|(name, _)| may_show(name));
+    let mut hidden: Vec<_> = hidden.into_keys().chain(bundle.sealed_inputs.into_keys()).collect();
+    hidden.sort();
     DeployedModule {
         source: bundle.module.source.to_string(),
         commit: fetched.and_then(commit),
         digest,
         inputs,
-        hidden_inputs: hidden.into_keys().collect(),
+        hidden_inputs: hidden,
     }
 }
 

@@ -158,6 +158,7 @@ async fn what_cannot_be_deployed_is_refused_with_its_fields_and_recorded_once() 
         (json!({ "module": code }), vec!["detail"]),
         (json!({ "environment": "main" }), vec!["environment"]),
         (json!({ "is_dry_run": true }), vec!["is_dry_run"]),
+        (json!({ "secret_inputs": { "a": "hunter2" } }), vec!["secret_inputs"]),
         (json!({ "rollback_to_deployment_id": "x" }), vec!["rollback_to_deployment_id"]),
     ];
     for (n, (changes, fields)) in cases.iter().enumerate() {

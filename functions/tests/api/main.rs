@@ -58,6 +58,7 @@ mod runner_sizes;
 mod runners;
 mod runs;
 mod scoped_roles;
+mod secret_inputs;
 mod secret_stores;
 mod service_accounts;
 mod state_locks;

@@ -284,6 +284,7 @@ fn bundle() -> Bundle {
     };
     Bundle {
         module,
+        sealed_inputs: std::collections::BTreeMap::new(),
         encrypted_outputs_recipient: None,
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,

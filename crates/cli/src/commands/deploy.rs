@@ -2,9 +2,11 @@
 
 mod flags;
 mod limit;
+mod secret_inputs;
 
 pub(crate) use self::flags::RunFlags;
 use self::limit::{Limit, Next};
+use self::secret_inputs::SecretFlags;
 use crate::confirm;
 use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
@@ -21,6 +23,8 @@ use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Priority;
 use canyon_domain::job::Module;
+use canyon_domain::variables::secret_json::SecretJson;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use uuid::Uuid;
 
@@ -41,6 +45,8 @@ pub(crate) struct Arguments {
     /// Read variables from a .tfvars, .tfvars.json or .yaml file
     #[arg(long, value_name = "FILE", requires = "module")]
     var_file: Vec<PathBuf>,
+    #[command(flatten)]
+    secrets: SecretFlags,
     /// Destroy everything in the environment's state; without --module, with the last deployment's module
     #[arg(long)]
     destroy: bool,
@@ -58,6 +64,7 @@ pub(crate) struct Request {
     pub(crate) module: Option<String>,
     pub(crate) var: Vec<String>,
     pub(crate) var_file: Vec<PathBuf>,
+    pub(crate) secret_inputs: BTreeMap<String, SecretJson>,
     /// With the mode `rollback`: the deployment to repeat.
     pub(crate) rollback_to: Option<Uuid>,
     pub(crate) flags: RunFlags,
@@ -74,10 +81,22 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let Arguments { project, environment, module, var, var_file, destroy, flags } = arguments;
+    let Arguments { project, environment, module, var, var_file, secrets, destroy, flags } =
+        arguments;
     let mode = if destroy { RequestedMode::Destroy } else { RequestedMode::Deploy };
     let rollback_to = None;
-    let request = Request { project, environment, mode, module, var, var_file, rollback_to, flags };
+    let secret_inputs = secrets.read(module.as_deref() == Some("-"))?;
+    let request = Request {
+        project,
+        environment,
+        mode,
+        module,
+        var,
+        var_file,
+        secret_inputs,
+        rollback_to,
+        flags,
+    };
     execute(request, client, output).await
 }
 
@@ -231,6 +250,7 @@ fn body(request: &Request, module: Option<Module>) -> DeploymentCreateBody {
     DeploymentCreateBody {
         plan_only: flags.plan_only.then_some(true),
         module,
+        secret_inputs: request.secret_inputs.clone(),
         rollback_to_deployment_id: request.rollback_to,
         encrypted_outputs_recipient: flags.outputs_recipient.clone(),
         encrypted_logs_recipient: flags.logs_recipient.clone(),

@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use canyon_api::client::Client;
 use canyon_api::deployment::RequestedMode;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What to destroy.
@@ -36,6 +37,17 @@ pub(crate) async fn run(
     let Arguments { project, environment, module, var, var_file, flags } = arguments;
     let mode = RequestedMode::Destroy;
     let rollback_to = None;
-    let request = Request { project, environment, mode, module, var, var_file, rollback_to, flags };
+    let secret_inputs = BTreeMap::new();
+    let request = Request {
+        project,
+        environment,
+        mode,
+        module,
+        var,
+        var_file,
+        secret_inputs,
+        rollback_to,
+        flags,
+    };
     deploy::execute(request, client, output).await
 }

@@ -9,6 +9,7 @@ use crate::output::Output;
 use crate::resource::Resource;
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, RequestedMode};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// The environment, and the deployment to repeat.
@@ -47,6 +48,7 @@ pub(crate) async fn run(
         module: None,
         var: Vec::new(),
         var_file: Vec::new(),
+        secret_inputs: BTreeMap::new(),
         rollback_to: Some(rollback_to),
         flags,
     };

@@ -270,7 +270,7 @@ fn asked(name: &str, secret: bool) -> Result<String, CliError> {
     ))
 }
 
-fn without_last_end(mut text: String) -> String {
+pub(crate) fn without_last_end(mut text: String) -> String {
     let end = text.trim_end_matches(['\r', '\n']).len();
     // A key file may end in several empty lines; only the end of its last line is left out.
     if text.ends_with('\n') {

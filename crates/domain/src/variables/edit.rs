@@ -117,6 +117,11 @@ fn fault_of(value: &Json, kind: VariableKind) -> Option<String> {
     }
 }
 
+/// Why the value cannot be that of a secret Terraform variable, if it cannot. It continues a sentence after the path.
+pub fn secret_value_fault(value: &Json) -> Option<String> {
+    fault_of(value, VariableKind::Terraform).or_else(|| secret_fault(value))
+}
+
 /// Why the value cannot be a secret, if it cannot.
 pub fn secret_fault(value: &Json) -> Option<String> {
     let is_short = match value {

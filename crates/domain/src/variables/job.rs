@@ -22,6 +22,9 @@ pub struct JobVariable {
     pub secret: bool,
     /// The scope of its set, for messages.
     pub from: VariableScope,
+    /// Whether it is a secret input of the deployment, in no set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_input: bool,
 }
 
 /// A variable of a job whose value the runner reads in a store.

@@ -184,6 +184,7 @@ impl Canyon {
         };
         let bundle = Bundle {
             module,
+            sealed_inputs: std::collections::BTreeMap::new(),
             encrypted_outputs_recipient: None,
             encrypted_logs_recipient: None,
             log_level: LogLevel::Info,

@@ -165,6 +165,7 @@ pub(crate) fn bundle() -> Bundle {
             source_code: Some("output \"one\" { value = 1 }".to_owned()),
             inputs: Inputs::new(),
         },
+        sealed_inputs: std::collections::BTreeMap::new(),
         encrypted_outputs_recipient: None,
         encrypted_logs_recipient: None,
         log_level: LogLevel::Info,

@@ -141,6 +141,10 @@ fn parse_order(body: &Value) -> Result<DeploymentRequest, FieldErrors> {
     if body.is_dry_run {
         faults.add("is_dry_run", "is not for events, which have no answer; leave it out");
     }
+    if !body.secret_inputs.is_empty() {
+        let reason = "is not for events, which the bus and its archives keep; keep the secret as a variable of the environment";
+        faults.add("secret_inputs", reason);
+    }
     match deployment_request::parse(body) {
         Ok(order) => faults.into_result(order),
         Err(others) => {
