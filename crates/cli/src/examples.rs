@@ -40,7 +40,7 @@ const EXAMPLES: [(&str, &[&str]); 35] = [
         "deploy",
         &[
             "canyon deploy shop dev --module ./app --var replicas=2",
-            "canyon deploy shop dev --module ./app --secret-var db_password < password.txt",
+            "canyon deploy shop dev --module ./app --secret-var-file db_password=password.txt",
             "canyon deploy shop dev --module git::https://github.com/acme/app.git?ref=v1.2.0 --no-wait",
         ],
     ),
