@@ -83,8 +83,8 @@ async fn a_secret_input_reaches_the_module_and_its_rollback_and_is_found_nowhere
     fs::write(server.path("values.tfvars"), "name = \"app-${context.env.id}\"\n").unwrap();
     let hold = server.path("hold");
     fs::write(&hold, "").unwrap();
-    let held = format!("hold={}", hold.display());
-    let deploy = ["deploy", "shop", ENV, "--module", "./module", "--var", &held];
+    let argument = format!("hold={}", hold.display());
+    let deploy = ["deploy", "shop", ENV, "--module", "./module", "--var", &argument];
     let deploy = [&deploy[..], &["--var", "tags={run=\"${context.deployment.id}\"}"]].concat();
     let deploy = [&deploy[..], &["--var-file", "values.tfvars"]].concat();
     let secrets = ["--secret-var", "password", "--secret-var-file", "tls_key=key.pem"];

@@ -144,11 +144,12 @@ fn check_secret_inputs(body: &DeploymentCreateBody, faults: &mut FieldErrors) {
         if module.as_ref().is_some_and(|module| module.inputs.contains_key(name)) {
             faults.add(&path, "is also in `module.inputs`; give it once");
         }
-        match value.expose() {
-            Json::Null => faults.add(&path, "is `null`; leave it out"),
-            value => {
-                secret_value_fault(value).into_iter().for_each(|fault| faults.add(&path, fault))
-            }
+        let fault = match value.expose() {
+            Json::Null => Some("is `null`; leave it out".to_owned()),
+            value => secret_value_fault(value),
+        };
+        if let Some(fault) = fault {
+            faults.add(&path, fault);
         }
     }
 }

@@ -74,6 +74,11 @@ async fn a_profile_that_cannot_be_used_ends_the_deployment_with_its_name() {
             None,
             "uses the profile `testing/eu` for this deployment, but that profile does not exist",
         ),
+        (
+            json!({ "region": "${context.env_type.id}" }),
+            None,
+            "uses the profile `testing/testing` for this deployment, but that profile does not exist",
+        ),
         (json!({ "region": "../x" }), None, "uses the profile `testing/../x` for this deployment"),
         (json!({}), None, "needs the variable `region`, which this deployment does not set"),
         (
