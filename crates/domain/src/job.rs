@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 pub struct Bundle {
     /// The module to run.
     pub module: Module,
-    /// The secret inputs by name, sealed for [`crate::inputs::sealing_context`]. A job does not get them in this form.
+    /// The secret inputs by name, sealed (`inputs::sealing_context`); a job gets them opened.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sealed_inputs: BTreeMap<String, String>,
     /// `age` public key to encrypt the outputs to.
