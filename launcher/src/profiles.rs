@@ -28,10 +28,10 @@ impl Launcher {
         let bundle = self.table.bundle(org, deployment.id).await?;
         let mut variables = bundle.map(|bundle| bundle.module.inputs).unwrap_or_default();
         if variables.values().any(is_template)
-            && let Some(organization) = self.table.organization(org).await?
+            && let Some(of) = self.organization(org).await?
         {
             let context = RunContext {
-                org: organization.id,
+                org: of,
                 project: project.clone(),
                 env: env.clone(),
                 env_type: environment.env_type_id.clone(),

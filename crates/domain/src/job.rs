@@ -3,7 +3,7 @@
 use crate::deployment::Mode;
 use crate::environment_state::StateFacts;
 use crate::git_credentials::JobGitCredential;
-use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgUuid, ProjectId};
+use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, ProjectId};
 pub use crate::inputs::Inputs;
 use crate::job_identity::JobIdentity;
 use crate::module_source::ModuleSource;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 pub struct Bundle {
     /// The module to run.
     pub module: Module,
-    /// The secret inputs by name, sealed for [`Bundle::sealing_context`]. A job does not get them in this form.
+    /// The secret inputs by name, sealed (`inputs::sealing_context`); a job gets them opened.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sealed_inputs: BTreeMap<String, String>,
     /// `age` public key to encrypt the outputs to.
@@ -40,14 +40,6 @@ pub struct Bundle {
     /// With [`Mode::State`]: the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_command: Option<StateCommand>,
-}
-
-impl Bundle {
-    /// The context in which the value of the secret input `name` is sealed. It opens in the runs of one environment, which
-    /// repeat and destroy what it has deployed, and nowhere else.
-    pub fn sealing_context(org: OrgUuid, environment: EnvUuid, name: &str) -> String {
-        format!("input#{org}#{environment}#{name}")
-    }
 }
 
 /// A module and the values of its variables.

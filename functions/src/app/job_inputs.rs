@@ -7,6 +7,7 @@ use crate::app::error::AppError;
 use canyon_domain::causes::Causes;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::OrgUuid;
+use canyon_domain::inputs::sealing_context;
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Inputs};
 use canyon_domain::json::Json;
@@ -34,7 +35,7 @@ impl App {
         }
         let keys = self.master_keys.get().await?;
         let seal = |(name, value): (&String, &SecretJson)| {
-            let context = Bundle::sealing_context(org, environment.uuid, name);
+            let context = sealing_context(org, environment.uuid, name);
             let text = value.expose().to_string();
             let sealed = keys.seal(&context, text.as_bytes(), self.entropy.as_ref());
             Ok((name.clone(), sealed.map_err(|error| broken(name, &error))?))
@@ -75,7 +76,7 @@ impl App {
         kept.variables.retain(|one| !is_input(one.kind, &one.name));
         kept.stored_variables.retain(|one| !is_input(one.kind, &one.name));
         for (name, sealed) in sealed_inputs {
-            let context = Bundle::sealing_context(org, environment.uuid, &name);
+            let context = sealing_context(org, environment.uuid, &name);
             let text = keys.open(&context, &sealed).map_err(|error| broken(&name, &error))?;
             let text =
                 String::from_utf8(text).map_err(|error| broken(&name, &error.utf8_error()))?;

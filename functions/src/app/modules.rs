@@ -60,7 +60,7 @@ impl App {
                     return Err(AppError::invalid("module", reason));
                 }
                 // OpenTofu finds in the state which providers it needs.
-                None => (Module::empty(), SealedInputs::default()),
+                None => (Module::empty(), SealedInputs::new()),
             },
             (None, Mode::Rollback) => self.former_module(by, order, environment).await?,
             (Some(_), Mode::Rollback) => {
