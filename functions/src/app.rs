@@ -58,6 +58,7 @@ mod session_refusals;
 pub(crate) mod shared_waits;
 pub(crate) mod sign_out;
 mod sources;
+mod state_command_request;
 mod state_locks;
 mod streams;
 pub mod token_exchange;

@@ -45,7 +45,11 @@ async fn a_resource_that_exists_is_imported_then_moved_shown_and_removed_from_th
     let import = ["import", PROJECT, ENV, "terraform_data.a", "the-id"];
     let refused = server.canyon(&import);
     assert_eq!(refused.code, 4);
-    assert!(refused.stderr.contains("`module` nothing was deployed"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("`module` is required: nothing was deployed"),
+        "{}",
+        refused.stderr
+    );
     server.canyon(&[&import[..], &["--module", "./module"]].concat()).done();
     assert_eq!(listed(server), ["terraform_data.a"]);
 
@@ -54,14 +58,20 @@ async fn a_resource_that_exists_is_imported_then_moved_shown_and_removed_from_th
     assert_eq!(deployed["outputs"]["a"]["value"], "the-id", "it is not created again");
     assert_eq!(metrics["num_tf_resources"], 4);
     server.canyon(&on_state("mv", &["terraform_data.a", "terraform_data.c"])).done();
-    server.canyon(&on_state("rm", &["terraform_data.b[2]", "--yes"])).done();
+    let partly =
+        server.canyon(&on_state("rm", &["terraform_data.b[2]", "terraform_data.d", "--yes"]));
+    assert_eq!(partly.code, 1, "none is removed if one is not there: {partly:?}");
+    let removed =
+        server.canyon(&on_state("rm", &["terraform_data.b[2]", "--yes", "--out", "json"]));
+    let removed: Value = serde_json::from_str(removed.done()).unwrap();
+    assert_eq!(removed["outputs"]["removed"]["value"], json!(["terraform_data.b[2]"]));
     assert_eq!(listed(server), ["terraform_data.b[0]", "terraform_data.b[1]", "terraform_data.c"]);
     let shown = server.canyon(&on_state("show", &["terraform_data.c"]));
     assert!(shown.done().contains("id     = \"the-id\""), "{}", shown.stdout);
 
     let absent = server.canyon(&on_state("rm", &["terraform_data.zz", "--yes"]));
     assert_eq!(absent.code, 1);
-    assert!(absent.stderr.contains("No matching objects found"), "{}", absent.stderr);
+    assert!(absent.stderr.contains("terraform_data.zz"), "{}", absent.stderr);
     let undeclared = server.canyon(&["import", PROJECT, ENV, "terraform_data.zz", "x"]);
     assert!(undeclared.stderr.contains("does not exist in the configuration"), "{undeclared:?}");
     // None of these runs is what the environment has deployed.
@@ -85,6 +95,8 @@ async fn a_state_is_pulled_for_its_reader_alone() {
     let pulled = server.canyon(&on_state("pull", &[]));
     let state: Value = serde_json::from_str(pulled.done()).unwrap();
     assert!(state["serial"].as_u64().unwrap() > 0 && pulled.stdout.contains(SECRET));
+    let serial = server.canyon(&on_state("pull", &["--jq", ".serial"]));
+    assert_eq!(serial.done().trim(), state["serial"].to_string());
     // `terraform_data` does not mark what it repeats as sensitive.
     let shown = server.canyon(&on_state("show", &["terraform_data.b[0]"]));
     assert!(shown.done().contains(SECRET));
@@ -95,7 +107,7 @@ async fn a_state_is_pulled_for_its_reader_alone() {
     let pulls = records
         .iter()
         .filter(|record| record["details"] == json!(["mode: state", "command: state pull"]));
-    assert_eq!(pulls.count(), 1, "{records:?}");
+    assert_eq!(pulls.count(), 2, "{records:?}");
 }
 
 /// Searches the secret in the table, in the objects and in what jobs have left.
@@ -109,6 +121,24 @@ fn search(folder: &Path, searched: &mut u32) {
             let found = bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
             assert!(!found, "in {}", path.display());
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_on_a_state_that_is_not_the_environments_reports_nothing_of_it() {
+    let site = site().await;
+    let server = &site.server;
+    deploy(server);
+    let path = ["projects", PROJECT, "envs", ENV];
+    let before = site.client.get(&path).await.unwrap()["state"].clone();
+    let file = before["place"].as_str().unwrap().to_owned();
+    let mut other: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    (other["lineage"], other["resources"]) = (json!("another"), json!([]));
+    fs::write(&file, other.to_string()).unwrap();
+    for command in [&["list"][..], &["pull"], &["rm", "terraform_data.a", "--yes"]] {
+        let refused = server.canyon(&on_state(command[0], &command[1..]));
+        assert!(refused.stderr.contains("is not the one that this environment has"), "{refused:?}");
+        assert_eq!(site.client.get(&path).await.unwrap()["state"], before);
     }
 }
 

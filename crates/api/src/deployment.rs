@@ -6,7 +6,6 @@ use canyon_domain::deployment::Priority;
 use canyon_domain::failure::Failure;
 use canyon_domain::job::{Inputs, LogLevel, Module};
 use canyon_domain::json::Json;
-use canyon_domain::state_command::StateCommand;
 use canyon_domain::variables::secret_json::SecretJson;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -51,8 +50,7 @@ pub struct DeploymentCreateBody {
     pub rollback_to_deployment_id: Option<Uuid>,
     /// With `state`: the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<StateCommandBody>)]
-    pub state_command: Option<StateCommand>,
+    pub state_command: Option<StateCommandBody>,
     /// `age` public key to encrypt all outputs to. Without it, sensitive outputs are not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^age[a-z0-9]+$", max_length = 200)]

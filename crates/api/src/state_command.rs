@@ -1,11 +1,12 @@
 //! The published form of commands on the state.
 
+use canyon_domain::state_command::StateCommand;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A command of OpenTofu on the state, with OpenTofu's name.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "command", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StateCommandBody {
     /// Adds a resource that exists to the state.
     Import {
@@ -48,4 +49,23 @@ pub enum StateCommandBody {
         /// The other address.
         to: String,
     },
+}
+
+impl From<StateCommand> for StateCommandBody {
+    fn from(command: StateCommand) -> Self {
+        let texts = |addresses: Vec<_>| addresses.into_iter().map(String::from).collect();
+        match command {
+            StateCommand::Import { address, id } => {
+                Self::Import { address: address.into(), id: id.into() }
+            }
+            StateCommand::List { addresses } => Self::List { addresses: texts(addresses) },
+            StateCommand::Show { address } => Self::Show { address: address.into() },
+            StateCommand::Pull {} => Self::Pull {},
+            StateCommand::Rm { addresses } => Self::Rm { addresses: texts(addresses) },
+            StateCommand::Mv { from, to } => Self::Mv { from: from.into(), to: to.into() },
+            StateCommand::ForceUnlock { lock_id, force } => {
+                Self::ForceUnlock { lock_id: lock_id.into(), force }
+            }
+        }
+    }
 }

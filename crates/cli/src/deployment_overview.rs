@@ -222,7 +222,8 @@ fn environment(deployment: &Deployment) -> String {
 }
 
 fn mode(deployment: &Deployment) -> String {
-    let plan = if deployment.plan_only { " (plan)" } else { "" };
+    let is_plan = deployment.plan_only && deployment.mode != "state";
+    let plan = if is_plan { " (plan)" } else { "" };
     format!("{}{plan}", deployment.mode)
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The most addresses in one list.
-pub const MAX_ADDRESSES: usize = 50;
+const MAX_ADDRESSES: usize = 50;
 /// The longest address, in bytes.
 const MAX_ADDRESS: usize = 500;
 /// The most operations at once. OpenTofu's default is 10.
@@ -64,7 +64,8 @@ impl PlanOptions {
     }
 }
 
-fn addresses(field: &str, given: &[String], faults: &mut FieldErrors) -> Vec<ResourceAddress> {
+/// The addresses of a list, without the faulty ones, which are noted.
+pub fn addresses(field: &str, given: &[String], faults: &mut FieldErrors) -> Vec<ResourceAddress> {
     if given.len() > MAX_ADDRESSES {
         faults.add(field, format!("has more than {MAX_ADDRESSES} addresses"));
     }

@@ -98,18 +98,6 @@ impl StateCommand {
             Self::ForceUnlock { lock_id, .. } => vec![lock_id.as_str()],
         }
     }
-
-    /// How many addresses it has.
-    pub fn addresses(&self) -> usize {
-        match self {
-            Self::List { addresses } | Self::Rm { addresses } => addresses.len(),
-            Self::Import { .. }
-            | Self::Show { .. }
-            | Self::Pull {}
-            | Self::Mv { .. }
-            | Self::ForceUnlock { .. } => 0,
-        }
-    }
 }
 
 impl fmt::Display for StateCommand {
@@ -133,7 +121,7 @@ pub struct ImportId(String);
 
 /// Why a text is no id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("has 1 to {MAX_ID} bytes, without control characters")]
+#[error("must have 1 to {MAX_ID} bytes, without control characters")]
 pub struct InvalidImportId;
 
 impl TryFrom<String> for ImportId {
@@ -168,7 +156,7 @@ impl LockId {
 
 /// Why a text is no id of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("has 1 to {MAX_LOCK_ID} bytes, begins with no `-`, and has no spaces")]
+#[error("must have 1 to {MAX_LOCK_ID} bytes without spaces, and begin with no `-`")]
 pub struct InvalidLockId;
 
 impl TryFrom<String> for LockId {

@@ -138,6 +138,11 @@ impl Locks {
         self.resolve(lock, context, log).await
     }
 
+    /// Whether it has freed a lock.
+    pub fn has_freed(&self) -> bool {
+        !self.freed.is_empty()
+    }
+
     fn refuse_again(&self, lock: &JudgeLockBody) -> Result<(), Failure> {
         if !self.freed.contains(&lock.id) {
             return Ok(());

@@ -3,7 +3,7 @@
 use super::App;
 use crate::app::error::AppError;
 use canyon_domain::blocking_lock::BlockingLock;
-use canyon_domain::deployment::{Deployment, Status};
+use canyon_domain::deployment::{Deployment, Mode, Status};
 use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::inventory::Environment;
@@ -64,6 +64,7 @@ impl App {
         let search = DeploymentSearch { status, ..DeploymentSearch::of(scope.clone()) };
         let request = PageRequest { limit: 100, after: None };
         let page = self.table.search_deployments(org, &search, &request).await?;
-        Ok(page.items.into_iter().find(Deployment::changes_state))
+        let deploys = |of: &Deployment| of.changes_state() && of.mode != Mode::State;
+        Ok(page.items.into_iter().find(deploys))
     }
 }

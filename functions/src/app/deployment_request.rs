@@ -1,15 +1,15 @@
 //! Parses a request to deploy. The API and the event bus receive the same form.
 
 use super::deploy::DeploymentRequest;
+use super::state_command_request;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
 use canyon_domain::job::{NO_VARIABLE_NAME, is_variable_name};
 use canyon_domain::json::Json;
-use canyon_domain::plan_options::{MAX_ADDRESSES, PlanOptions};
+use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::run_context;
-use canyon_domain::state_command::StateCommand;
 use canyon_domain::variables::edit::secret_value_fault;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
     ] {
         let good = |text: &String| text.parse::<age::x25519::Recipient>().is_ok();
         if !recipient.as_ref().is_none_or(good) {
-            faults.add(field, "it is not an `age` public key (age1...)");
+            faults.add(field, "is not an `age` public key (age1...)");
         }
     }
     if body.rollback_to_deployment_id.is_some() && body.mode != RequestedMode::Rollback {
@@ -46,7 +46,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
     if body.mode == RequestedMode::PlanOnly && body.plan_only == Some(false) {
         faults.add("plan_only", "`mode: plan_only` contradicts it");
     }
-    check_state_command(&body, &mut faults);
+    let state_command = state_command_request::parse(&body, &mut faults);
     if body.mode == RequestedMode::Destroy && !body.replace.is_empty() {
         faults.add("replace", "does not go with `mode: destroy`, which creates nothing");
     }
@@ -72,7 +72,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
             RequestedMode::State => Mode::State,
         },
         // A command that only reads counts as a plan: it changes nothing.
-        plan_only: match &body.state_command {
+        plan_only: match &state_command {
             Some(command) => !command.changes_state(),
             None => body.plan_only.unwrap_or(body.mode == RequestedMode::PlanOnly),
         },
@@ -87,44 +87,9 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         encrypted_logs_recipient: body.encrypted_logs_recipient,
         log_level: body.runner_log_level.unwrap_or_default(),
         options,
-        state_command: body.state_command,
+        state_command,
     };
     faults.into_result(order)
-}
-
-/// Notes what a command on the state lacks, and what does not go with it: it has no plan.
-fn check_state_command(body: &DeploymentCreateBody, faults: &mut FieldErrors) {
-    let Some(command) = &body.state_command else {
-        if body.mode == RequestedMode::State {
-            faults.add("state_command", "`mode: state` needs it");
-        }
-        return;
-    };
-    if body.mode != RequestedMode::State {
-        faults.add("state_command", "only `mode: state` takes it");
-    }
-    for (field, is_given) in [
-        ("plan_only", body.plan_only.is_some()),
-        ("accept_state", body.accept_state),
-        ("targets", !body.targets.is_empty()),
-        ("replace", !body.replace.is_empty()),
-        ("parallelism", body.parallelism.is_some()),
-    ] {
-        if is_given {
-            faults.add(field, "does not go with `mode: state`, which makes no plan");
-        }
-    }
-    if command.reads_secrets() && body.encrypted_outputs_recipient.is_none() {
-        let reason = "`show` and `pull` need it: a state contains secrets, so they are answered encrypted only";
-        faults.add("encrypted_outputs_recipient", reason);
-    }
-    if matches!(command, StateCommand::Rm { .. }) && command.addresses() == 0 {
-        faults.add("state_command.addresses", "is empty; give the resources to remove");
-    }
-    if command.addresses() > MAX_ADDRESSES {
-        let reason = format!("has more than {MAX_ADDRESSES} addresses");
-        faults.add("state_command.addresses", reason);
-    }
 }
 
 fn check_secret_inputs(body: &DeploymentCreateBody, faults: &mut FieldErrors) {

@@ -54,7 +54,7 @@ impl App {
                 Some(applied) => applied,
                 None if order.state_command.as_ref().is_some_and(StateCommand::needs_module) => {
                     let reason = format!(
-                        "nothing was deployed to environment `{}` yet: give the module that declares the address",
+                        "is required: nothing was deployed to environment `{}` yet, so no module declares the address",
                         environment.id
                     );
                     return Err(AppError::invalid("module", reason));

@@ -88,6 +88,11 @@ async fn what_cannot_be_deployed_is_refused_with_its_field_and_leaves_nothing() 
         (json!({ "mode": "state" }), "state_command"),
         (json!({ "state_command": { "command": "list" } }), "state_command"),
         (on_state(json!({ "command": "push" })), "state_command.command"),
+        (on_state(json!({ "command": "show", "address": "-x" })), "state_command.address"),
+        (
+            on_state(json!({ "command": "list", "addresses": ["a.b", "c"] })),
+            "state_command.addresses[1]",
+        ),
         (on_state(json!({ "command": "rm", "addresses": [] })), "state_command.addresses"),
         (
             on_state(json!({ "command": "list", "addresses": vec!["a.b"; 51] })),

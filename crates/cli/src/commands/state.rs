@@ -4,9 +4,10 @@ use super::state_run::{self, StateRun, WatchFlags};
 use crate::confirm;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::{Format, Output};
 use crate::resource::Resource;
 use canyon_api::client::Client;
+use canyon_domain::json::Json;
 use canyon_domain::plan_options::ResourceAddress;
 use canyon_domain::state_command::StateCommand;
 
@@ -82,6 +83,10 @@ impl Target {
     }
 }
 
+fn parsed(state: &str) -> Result<Json, CliError> {
+    Json::parse(state).map_err(|error| CliError::usage(format!("the state is no JSON: {error}")))
+}
+
 /// Parses the address of a resource or a module.
 pub(super) fn address(text: &str) -> Result<ResourceAddress, String> {
     ResourceAddress::try_from(text.to_owned()).map_err(|error| error.to_string())
@@ -100,11 +105,17 @@ pub(crate) async fn run(
         What::Show { of, address } => {
             let run = of.run(StateCommand::Show { address });
             let shown = run.read_sealed(client, output).await?;
-            output.text(&format!("{}\n", shown.trim_end()))?;
+            match output.format {
+                Format::Table => output.text(&format!("{}\n", shown.trim_end()))?,
+                Format::Yaml | Format::Json => output.exact(&Json::String(shown))?,
+            }
         }
         What::Pull { of } => {
             let state = of.run(StateCommand::Pull {}).read_sealed(client, output).await?;
-            output.text(&format!("{}\n", state.trim_end()))?;
+            match output.format {
+                Format::Table => output.text(&format!("{}\n", state.trim_end()))?,
+                Format::Yaml | Format::Json => output.exact(&parsed(&state)?)?,
+            }
         }
         What::Rm { of, addresses, yes } => {
             let run = of.run(StateCommand::Rm { addresses });

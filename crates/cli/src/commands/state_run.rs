@@ -75,7 +75,7 @@ impl StateRun {
         let project = self.environment.project.as_deref().unwrap_or_default();
         let body = DeploymentCreateBody {
             module: self.module,
-            state_command: Some(self.command),
+            state_command: Some(self.command.into()),
             encrypted_outputs_recipient: recipient,
             ..DeploymentCreateBody::new(RequestedMode::State, project, &self.environment.id)
         };

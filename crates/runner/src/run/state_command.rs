@@ -4,6 +4,7 @@ use super::Run;
 use super::apply::Applying;
 use super::locked::LOCK_TIMEOUT;
 use super::state::{TRANSFER, refused_by_storage};
+use crate::event::Diagnostic;
 use crate::lock::{self, LockContext, Locks};
 use crate::outputs::Outputs;
 use crate::result::Outcome;
@@ -15,9 +16,10 @@ use canyon_api::deployment::Output;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job_identity::TokenPhase;
 use canyon_domain::json::Json;
+use canyon_domain::plan_options::ResourceAddress;
 use canyon_domain::state_command::StateCommand;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most bytes of a state that are delivered. A result has at most 2 MiB, and what is encrypted is a third longer there.
 const MAX_VALUES: usize = 1024 * 1024;
@@ -37,43 +39,88 @@ impl Run {
         tofu: &mut Tofu,
         api: &ApiConnection,
     ) -> Outcome {
-        let done = async {
-            self.prepare(tofu, api).await?;
-            self.transcript.log.step(&format!("{} {command}", tofu.name()));
-            if let StateCommand::ForceUnlock { lock_id, force } = command {
-                self.unlock(lock_id.as_str(), *force, tofu, api).await?;
-                return Ok(Outcome::default());
-            }
-            if command.changes_state() {
-                self.refuse_removals(command, tofu).await?;
-                self.change_state(command, tofu, api).await?;
-                return Ok(Outcome::default());
-            }
-            self.progress.enter(Phase::Plan);
-            let outputs = self.read_state(command, tofu).await?;
-            Ok(Outcome { outputs, ..Outcome::default() })
-        };
-        let outcome = done.await.unwrap_or_else(|outcome: Outcome| outcome);
+        // A state that the comparison refuses is not the environment's: nothing is reported of it.
+        if let Err(failure) = self.prepare(tofu, api).await {
+            return failure.into();
+        }
+        self.transcript.log.step(&format!("{} {command}", tofu.name()));
+        let done = self.run_prepared(command, tofu, api).await;
         self.inspect_state(tofu, self.applying == Applying::Begun).await;
-        outcome
+        done.map_or_else(|outcome| outcome, |outputs| Outcome { outputs, ..Outcome::default() })
+    }
+
+    async fn run_prepared(
+        &mut self,
+        command: &StateCommand,
+        tofu: &mut Tofu,
+        api: &ApiConnection,
+    ) -> Result<Outputs, Outcome> {
+        match command {
+            StateCommand::ForceUnlock { lock_id, force } => {
+                Ok(self.unlock(lock_id.as_str(), *force, tofu, api).await?)
+            }
+            StateCommand::Rm { addresses } => {
+                let removed = self.listed(addresses, tofu).await?;
+                self.refuse_removals(command, removed.len())?;
+                self.change_state(command, tofu, api).await?;
+                Ok(output("removed", &json!(removed))?)
+            }
+            StateCommand::Mv { from, .. } => {
+                self.listed(std::slice::from_ref(from), tofu).await?;
+                self.change_state(command, tofu, api).await?;
+                Ok(Outputs::default())
+            }
+            StateCommand::Import { .. } => {
+                self.change_state(command, tofu, api).await?;
+                Ok(Outputs::default())
+            }
+            StateCommand::List { addresses } => {
+                self.progress.enter(Phase::Plan);
+                Ok(output("addresses", &json!(self.listed_or_none(addresses, tofu).await?))?)
+            }
+            StateCommand::Show { .. } | StateCommand::Pull {} => {
+                self.progress.enter(Phase::Plan);
+                let values = self.ask_state(command, tofu).await?;
+                Ok(self.sealed(command, &values)?)
+            }
+        }
+    }
+
+    /// The resources in the state that `addresses` mean, each once. Any that means none ends the run before it changes
+    /// anything.
+    async fn listed(
+        &self,
+        addresses: &[ResourceAddress],
+        tofu: &Tofu,
+    ) -> Result<BTreeSet<String>, Failure> {
+        let list = StateCommand::List { addresses: addresses.to_vec() };
+        let listed = self.ask_state(&list, tofu).await?;
+        let lines = listed.lines().map(str::trim).filter(|line| !line.is_empty());
+        Ok(lines.map(str::to_owned).collect())
+    }
+
+    /// The same; none if there is no state.
+    async fn listed_or_none(
+        &self,
+        addresses: &[ResourceAddress],
+        tofu: &Tofu,
+    ) -> Result<BTreeSet<String>, Failure> {
+        match self.listed(addresses, tofu).await {
+            Err(failure) if failure.message == NO_STATE => Ok(BTreeSet::new()),
+            listed => listed,
+        }
     }
 
     /// Ends a run that would remove more resources from the state than its request and its environment allow.
-    async fn refuse_removals(&self, command: &StateCommand, tofu: &Tofu) -> Result<(), Outcome> {
-        let (StateCommand::Rm { addresses }, Some(allowed)) = (command, self.job.max_deletions)
-        else {
+    fn refuse_removals(&self, command: &StateCommand, count: usize) -> Result<(), Outcome> {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let Some(allowed) = self.job.max_deletions.filter(|allowed| count > *allowed) else {
             return Ok(());
         };
-        let list = StateCommand::List { addresses: addresses.clone() };
-        let listed = self.ask_state(&list, tofu).await?;
-        let count = u32::try_from(lines(&listed).count()).unwrap_or(u32::MAX);
-        if count <= allowed {
-            return Ok(());
-        }
+        let resources = if count == 1 { "resource" } else { "resources" };
         let message = format!(
-            "`{command}` removes {count} resources from the state; at most {allowed} are allowed: nothing was changed. If \
-             the environment's deletion_protection forbids it, have an administrator raise that; otherwise request it with \
-             `max_deletions` {count}"
+            "`{command}` removes {count} {resources} from the state, and at most {allowed} may leave it at once: nothing was \
+             changed. Name fewer, or have an administrator raise the environment's deletion_protection"
         );
         let failure = Failure::new(FailureClass::User, message);
         Err(Outcome { refused_deletions: Some(count), ..failure.into() })
@@ -118,22 +165,24 @@ impl Run {
         &mut self,
         id: &str,
         force: bool,
-        tofu: &mut Tofu,
+        tofu: &Tofu,
         api: &ApiConnection,
-    ) -> Result<(), Failure> {
+    ) -> Result<Outputs, Failure> {
         // Only a command that takes the lock shows which lock there is. It asks for it before it evaluates anything.
         let inputs = format!("-var-file={}", self.inputs_file);
         let probe =
-            ["plan", "-json", "-refresh=false", "-input=false", "-lock-timeout=0s", &inputs];
+            ["plan", "-no-color", "-refresh=false", "-input=false", "-lock-timeout=0s", &inputs];
         let mut locks = Locks::default();
+        self.progress.enter(Phase::Plan);
         loop {
-            self.step(tofu, Phase::Plan, &probe).await?;
             if self.stop.is_requested() {
                 return Err(verdict::cancelled(Phase::Plan, false));
             }
-            let Some(lock) = self.transcript.facts.error.as_ref().and_then(lock::in_error) else {
-                self.transcript.log.step("the state is not locked");
-                return Ok(());
+            let said = tofu.answer(&probe, TRANSFER).await.err().unwrap_or_default();
+            let error = Diagnostic { detail: said, ..Diagnostic::default() };
+            let Some(lock) = lock::in_error(&error) else {
+                let text = if locks.has_freed() { "freed" } else { "not locked" };
+                return output("lock", &json!(text));
             };
             if lock.id != id {
                 let message = format!("{}: it is not the lock {id}", lock::describe(&lock));
@@ -147,30 +196,6 @@ impl Run {
                 locks.free_if_dead(&lock, context, log).await?;
             }
         }
-    }
-
-    /// What a command reads, as outputs.
-    async fn read_state(
-        &mut self,
-        command: &StateCommand,
-        tofu: &Tofu,
-    ) -> Result<Outputs, Failure> {
-        let answer = self.ask_state(command, tofu).await?;
-        if !matches!(command, StateCommand::List { .. }) {
-            return self.sealed(command, &answer);
-        }
-        let addresses = json!(lines(&answer).collect::<Vec<_>>()).to_string();
-        if addresses.len() > MAX_LIST {
-            let message = format!(
-                "the list has {} bytes, and at most {MAX_LIST} can be delivered: name modules or resources",
-                addresses.len()
-            );
-            return Err(Failure::new(FailureClass::User, message));
-        }
-        let value = Json::parse(&addresses);
-        let value = value.map_err(|error| unreadable(command, &error.to_string()))?;
-        let output = Output { sensitive: false, value: Some(value), kind: None };
-        Ok(Outputs { plain: [("addresses".to_owned(), output)].into(), encrypted: None })
     }
 
     /// Values of the state, which leave the job encrypted only: not each secret is marked as one.
@@ -202,13 +227,8 @@ impl Run {
         arguments.push("-no-color");
         arguments.extend(command.arguments());
         let answer = tofu.answer(&arguments, TRANSFER).await;
-        let has_no_state = |error: &String| error.contains(NO_STATE_FILE);
-        if answer.as_ref().is_err_and(has_no_state) && matches!(command, StateCommand::List { .. })
-        {
-            return Ok(String::new());
-        }
         let answer = answer.map_err(|error| {
-            if has_no_state(&error) {
+            if error.contains(NO_STATE_FILE) {
                 return Failure::new(FailureClass::User, NO_STATE);
             }
             let error = error.trim_start_matches("Error: ").replace('\n', " ");
@@ -227,6 +247,19 @@ fn unreadable(command: &StateCommand, reason: &str) -> Failure {
     Failure::new(FailureClass::Config, format!("the answer to `{command}` is unreadable: {reason}"))
 }
 
-fn lines(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().map(str::trim).filter(|line| !line.is_empty())
+/// One output in clear.
+fn output(name: &str, value: &serde_json::Value) -> Result<Outputs, Failure> {
+    let text = value.to_string();
+    if text.len() > MAX_LIST {
+        let message = format!(
+            "the list has {} bytes, and at most {MAX_LIST} can be delivered: name modules or resources",
+            text.len()
+        );
+        return Err(Failure::new(FailureClass::User, message));
+    }
+    let value = Json::parse(&text).map_err(|error| {
+        Failure::new(FailureClass::Config, format!("what was read is no JSON: {error}"))
+    })?;
+    let output = Output { sensitive: false, value: Some(value), kind: None };
+    Ok(Outputs { plain: [(name.to_owned(), output)].into(), encrypted: None })
 }
