@@ -329,6 +329,19 @@ async fn a_scoped_administrator_rules_its_part_and_nothing_of_the_organization()
     accepts["project_id"] = json!("team/web");
     accepts["accept_state"] = json!(true);
     assert_eq!(call(post.clone(), "/deployments", accepts).await.0, 201, "as only admins may");
+    let token = json!({ "role": "none", "scoped_roles": scoped });
+    assert_eq!(call(post, "/tokens", token).await.0, 403, "no more of its kind");
+    let with_rules = "/projects/team%2Fweb?deleteRules=true";
+    let (status, refused) = api.call_as(&admin, Method::DELETE, with_rules, None).await;
+    assert_eq!(status, 403, "rules are the organization's: {refused}");
+    let record = &api.get("/audit-records?per_page=1").await.1["items"][0];
+    assert_eq!(record["by_right"], "admin in project team");
+}
+
+#[tokio::test]
+async fn only_an_administrator_frees_a_lock_whose_holder_may_live() {
+    let api = two_projects().await;
+    let post = Method::POST;
     let mut unlocks = order();
     unlocks["project_id"] = json!("bank");
     unlocks.as_object_mut().unwrap().remove("module");
@@ -341,13 +354,6 @@ async fn a_scoped_administrator_rules_its_part_and_nothing_of_the_organization()
     unlocks["state_command"]["force"] = json!(false);
     let proved = api.call_as(&deployer, post.clone(), "/deployments", Some(&unlocks)).await;
     assert_eq!(proved.0, 201, "{proved:?}");
-    let token = json!({ "role": "none", "scoped_roles": scoped });
-    assert_eq!(call(post, "/tokens", token).await.0, 403, "no more of its kind");
-    let with_rules = "/projects/team%2Fweb?deleteRules=true";
-    let (status, refused) = api.call_as(&admin, Method::DELETE, with_rules, None).await;
-    assert_eq!(status, 403, "rules are the organization's: {refused}");
-    let record = &api.get("/audit-records?per_page=1").await.1["items"][0];
-    assert_eq!(record["by_right"], "admin in project team");
 }
 
 #[tokio::test]
