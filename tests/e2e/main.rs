@@ -42,6 +42,7 @@ mod people;
 mod plan_options;
 mod private_sources;
 mod protection;
+mod provider_mirrors;
 mod retention;
 mod runner_pages;
 mod secret_stores;

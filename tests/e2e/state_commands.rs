@@ -5,13 +5,14 @@ use crate::harness::site::{ENV, PROJECT, Site};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const SECRET: &str = "s3cr3t-of-the-state";
 const MODULE: &str = r#"
 resource "terraform_data" "a" { input = "a" }
 resource "terraform_data" "b" {
   count = 3
-  input = sensitive("s3cr3t-of-the-state")
+  input = sensitive("s3cr3t-${"of-the"}-state")
 }
 output "a" { value = terraform_data.a.id }
 "#;
@@ -100,6 +101,13 @@ async fn a_state_is_pulled_for_its_reader_alone() {
     // `terraform_data` does not mark what it repeats as sensitive.
     let shown = server.canyon(&on_state("show", &["terraform_data.b[0]"]));
     assert!(shown.done().contains(SECRET));
+    // The folder of a job has its plan, and is removed when the job has ended.
+    let jobs = server.data().join("jobs");
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while fs::read_dir(&jobs).is_ok_and(|mut entries| entries.next().is_some()) {
+        assert!(Instant::now() < deadline, "a job's folder stays");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let mut searched = 0;
     search(&server.data(), &mut searched);
     assert!(searched > 3, "{searched} files were searched");

@@ -42,14 +42,10 @@ impl App {
                     "give the module: its `source` is required",
                 ));
             }
-            (None, Mode::Destroy) => {
-                self.applied_module(by, environment).await?.ok_or_else(|| {
-                    AppError::conflict(format!(
-                        "nothing was deployed to environment `{}`, so there is nothing to destroy",
-                        environment.id
-                    ))
-                })?
-            }
+            (None, Mode::Destroy) => self
+                .applied_module(by, environment)
+                .await?
+                .ok_or_else(|| nothing_deployed(environment))?,
             (None, Mode::State) => match self.applied_module(by, environment).await? {
                 Some(applied) => applied,
                 None if order.state_command.as_ref().is_some_and(StateCommand::needs_module) => {
@@ -183,6 +179,20 @@ impl App {
             Some(_) => Ok(()),
         }
     }
+}
+
+/// The refusal of a destroy run without a module. Resources that were only imported are in the state nevertheless.
+fn nothing_deployed(environment: &Environment) -> AppError {
+    let id = &environment.id;
+    let facts = environment.state.as_ref().and_then(|state| state.facts.as_ref());
+    let has_resources = facts.is_some_and(|facts| facts.resources > 0);
+    AppError::conflict(if has_resources {
+        format!(
+            "nothing was deployed to environment `{id}`, and its state has resources: give the `module` that describes them"
+        )
+    } else {
+        format!("nothing was deployed to environment `{id}`, so there is nothing to destroy")
+    })
 }
 
 /// The module of `former` at the commit that `former` has run: its branch may have moved since. A runner of an earlier

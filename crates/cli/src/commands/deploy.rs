@@ -2,51 +2,37 @@
 
 mod flags;
 mod limit;
-mod secret_inputs;
 
 pub(crate) use self::flags::RunFlags;
 use self::limit::{Limit, Next};
-use self::secret_inputs::SecretFlags;
+use super::module_flags::{ModuleFlags, ModuleOfRequest};
 use crate::confirm;
 use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
 use crate::exit::Exit;
 #[cfg(feature = "local")]
 use crate::local_run::{Interrupts, LocalRun, OwnAgent};
-use crate::module_argument;
 use crate::output::{Format, Output};
 use crate::progress_bar::Display;
 use crate::resource::Resource;
 use crate::retry::retry_call;
-use crate::{follow, summary, variables};
+use crate::{follow, summary};
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
 use canyon_domain::deployment::Priority;
-use canyon_domain::job::Module;
-use canyon_domain::variables::secret_json::SecretJson;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use clap::ArgGroup;
 use uuid::Uuid;
 
 /// What to deploy, and to which environment.
 #[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["module", "destroy"])))]
 pub(crate) struct Arguments {
     /// The project
     project: String,
     /// The environment
     environment: String,
-    /// `./folder[//sub]`, `git::<https|ssh>://...[//sub][?ref=...]`, `sha256:<digest>`, or `-` for
-    /// the text of main.tf on stdin
-    #[arg(long, required_unless_present = "destroy", allow_hyphen_values = true)]
-    module: Option<String>,
-    /// Set a variable of the module: `name=value`, where lists and maps are written in HCL
-    #[arg(long, value_name = "NAME=VALUE", requires = "module")]
-    var: Vec<String>,
-    /// Read variables from a .tfvars, .tfvars.json or .yaml file
-    #[arg(long, value_name = "FILE", requires = "module")]
-    var_file: Vec<PathBuf>,
     #[command(flatten)]
-    secrets: SecretFlags,
+    module: ModuleFlags,
     /// Destroy everything in the environment's state; without --module, with the last deployment's module
     #[arg(long)]
     destroy: bool,
@@ -60,11 +46,7 @@ pub(crate) struct Request {
     pub(crate) project: String,
     pub(crate) environment: String,
     pub(crate) mode: RequestedMode,
-    /// See [`crate::module_argument`].
-    pub(crate) module: Option<String>,
-    pub(crate) var: Vec<String>,
-    pub(crate) var_file: Vec<PathBuf>,
-    pub(crate) secret_inputs: BTreeMap<String, SecretJson>,
+    pub(crate) module: ModuleFlags,
     /// With the mode `rollback`: the deployment to repeat.
     pub(crate) rollback_to: Option<Uuid>,
     pub(crate) flags: RunFlags,
@@ -81,22 +63,9 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let Arguments { project, environment, module, var, var_file, secrets, destroy, flags } =
-        arguments;
+    let Arguments { project, environment, module, destroy, flags } = arguments;
     let mode = if destroy { RequestedMode::Destroy } else { RequestedMode::Deploy };
-    let rollback_to = None;
-    let secret_inputs = secrets.read(module.as_deref() == Some("-"))?;
-    let request = Request {
-        project,
-        environment,
-        mode,
-        module,
-        var,
-        var_file,
-        secret_inputs,
-        rollback_to,
-        flags,
-    };
+    let request = Request { project, environment, mode, module, rollback_to: None, flags };
     execute(request, client, output).await
 }
 
@@ -113,15 +82,7 @@ pub(crate) async fn execute(
     } else {
         None
     };
-    let folder = request.module.as_deref().and_then(module_argument::folder);
-    let inputs = variables::values(&request.var_file, &request.var, folder.as_deref())?;
-    let module = match &request.module {
-        None => None,
-        Some(given) => {
-            let source = module_argument::resolve(given, client, output).await?;
-            Some(Module { source: source.source, source_code: source.source_code, inputs })
-        }
-    };
+    let module = request.module.resolve(client, output).await?;
     let limit = Limit::of(&request);
     let body = body(&request, module);
     let key = request.flags.idempotency_key.unwrap_or_else(new_key);
@@ -245,12 +206,12 @@ impl Request {
     }
 }
 
-fn body(request: &Request, module: Option<Module>) -> DeploymentCreateBody {
+fn body(request: &Request, of: ModuleOfRequest) -> DeploymentCreateBody {
     let flags = &request.flags;
     DeploymentCreateBody {
         plan_only: flags.plan_only.then_some(true),
-        module,
-        secret_inputs: request.secret_inputs.clone(),
+        module: of.module,
+        secret_inputs: of.secret_inputs,
         rollback_to_deployment_id: request.rollback_to,
         encrypted_outputs_recipient: flags.outputs_recipient.clone(),
         encrypted_logs_recipient: flags.logs_recipient.clone(),

@@ -1,5 +1,6 @@
 //! `canyon force-unlock`.
 
+use super::module_flags::ModuleOfRequest;
 use super::state_run::{StateRun, WatchFlags};
 use crate::confirm;
 use crate::error::CliError;
@@ -52,6 +53,8 @@ pub(crate) async fn run(
         }
     }
     let command = StateCommand::ForceUnlock { lock_id: lock, force };
-    StateRun { environment, command, module: None, watch }.change(client, output).await?;
+    StateRun { environment, command, module: ModuleOfRequest::default(), watch }
+        .change(client, output)
+        .await?;
     Ok(Exit::Ok)
 }

@@ -1,6 +1,7 @@
 //! `canyon rollback`.
 
 use super::deploy::{self, Request, RunFlags};
+use super::module_flags::ModuleFlags;
 use crate::deployment_history::{DeploymentHistory, MAX_SEARCHED, filter_of, no_deployment};
 use crate::deployment_id;
 use crate::error::CliError;
@@ -9,7 +10,6 @@ use crate::output::Output;
 use crate::resource::Resource;
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, RequestedMode};
-use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// The environment, and the deployment to repeat.
@@ -45,10 +45,7 @@ pub(crate) async fn run(
         project,
         environment,
         mode: RequestedMode::Rollback,
-        module: None,
-        var: Vec::new(),
-        var_file: Vec::new(),
-        secret_inputs: BTreeMap::new(),
+        module: ModuleFlags::default(),
         rollback_to: Some(rollback_to),
         flags,
     };

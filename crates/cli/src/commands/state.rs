@@ -1,5 +1,6 @@
 //! `canyon state`.
 
+use super::module_flags::ModuleOfRequest;
 use super::state_run::{self, StateRun, WatchFlags};
 use crate::confirm;
 use crate::error::CliError;
@@ -79,7 +80,7 @@ struct Target {
 impl Target {
     fn run(self, command: StateCommand) -> StateRun {
         let environment = Resource::environment(self.project, self.environment);
-        StateRun { environment, command, module: None, watch: self.watch }
+        StateRun { environment, command, module: ModuleOfRequest::default(), watch: self.watch }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs a command on an environment's state: as a deployment, which the environment's runner works on.
 
 use super::deploy;
+use super::module_flags::ModuleOfRequest;
 use crate::error::CliError;
 use crate::identity::Key;
 use crate::output::{Format, Output};
@@ -10,7 +11,6 @@ use crate::retry::retry_call;
 use crate::{follow, summary};
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
-use canyon_domain::job::Module;
 use canyon_domain::json::Json;
 use canyon_domain::state_command::StateCommand;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub(crate) struct StateRun {
     pub(crate) environment: Resource,
     pub(crate) command: StateCommand,
     /// Another module than that of the last deployment.
-    pub(crate) module: Option<Module>,
+    pub(crate) module: ModuleOfRequest,
     pub(crate) watch: WatchFlags,
 }
 
@@ -74,7 +74,8 @@ impl StateRun {
     ) -> Result<Deployment, CliError> {
         let project = self.environment.project.as_deref().unwrap_or_default();
         let body = DeploymentCreateBody {
-            module: self.module,
+            module: self.module.module,
+            secret_inputs: self.module.secret_inputs,
             state_command: Some(self.command.into()),
             encrypted_outputs_recipient: recipient,
             ..DeploymentCreateBody::new(RequestedMode::State, project, &self.environment.id)

@@ -38,7 +38,7 @@ impl Limit {
             return Self { max_deletions: flags.max_deletions, can_ask: false };
         }
         // With the module on stdin the user cannot answer: an error names the flag to use instead.
-        let is_module_on_stdin = request.module.as_deref() == Some("-");
+        let is_module_on_stdin = request.module.is_on_stdin();
         let can_ask = confirm::is_possible();
         let is_watched = can_ask || is_module_on_stdin && confirm::is_stderr_terminal();
         Self { max_deletions: is_watched.then_some(0), can_ask }

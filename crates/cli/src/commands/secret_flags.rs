@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
 /// Which variables of the module are secret, and where their values are.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(super) struct SecretFlags {
     /// Set a secret variable of the module, by its name alone: the command asks for the value, or reads it from stdin
     #[arg(long, value_name = "NAME", requires = "module")]
