@@ -37,7 +37,11 @@ pub struct DeploymentCreateBody {
     pub module: Option<Module>,
     /// Secret values of the module's variables, by name. They are stored sealed, shown to no caller, and masked in logs. A
     /// rollback, and a `destroy` without a module, use those of the deployment that they repeat or destroy.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "canyon_domain::variables::secret_json::by_name"
+    )]
     #[schema(value_type = Option<Object>)]
     pub secret_inputs: BTreeMap<String, SecretJson>,
     /// The workloads of the environment. Only an empty manifest is supported; modules define what

@@ -286,8 +286,7 @@ impl Module {
 }
 
 /// Why a text is not a variable's name.
-pub const NO_VARIABLE_NAME: &str =
-    "an OpenTofu variable's name has letters, digits, `_` and `-`, and starts with a letter or `_`";
+pub const NO_VARIABLE_NAME: &str = "is no name of a variable: those have letters, digits, `_` and `-`, and start with a letter or `_`";
 
 /// Maximum nesting of an input. It is sent within other objects, and JSON parsers stop at 128 levels
 /// (`serde_json`).

@@ -67,14 +67,17 @@ pub fn check(path: &str, value: &Json, faults: &mut FieldErrors) {
 fn fault_of(text: &str) -> Option<String> {
     let mut references = text.split(OPENING).skip(1);
     let is_known = |rest: &str| rest.split_once('}').is_some_and(|(key, _)| KEYS.contains(&key));
-    let is_faulty = references.any(|rest| !is_known(rest));
+    let faulty = references.find(|rest| !is_known(rest))?;
+    // Only a key is repeated: other text of a value may be a secret.
+    let is_key = |key: &&str| {
+        key.len() <= 40 && key.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    let key = faulty.split_once('}').map(|(key, _)| key).filter(is_key).unwrap_or("…");
     let known = KEYS.map(|key| format!("`{OPENING}{key}}}`"));
-    is_faulty.then(|| {
-        format!(
-            "has a reference `{OPENING}…}}` that is not known; there are {}; write `{ESCAPED_OPENING}` for the text `{OPENING}`",
-            known.join(", ")
-        )
-    })
+    Some(format!(
+        "has a reference `{OPENING}{key}}}` that is not known; there are {}; write `{ESCAPED_OPENING}` for the text `{OPENING}`",
+        known.join(", ")
+    ))
 }
 
 impl RunContext {
@@ -191,7 +194,7 @@ mod tests {
         check("inputs[\"m\"]", &value.into(), &mut faults);
         let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(faults.join("\n"), @r#"
-        `inputs["m"]["a"][1]` has a reference `${context.…}` that is not known; there are `${context.org.id}`, `${context.project.id}`, `${context.env.id}`, `${context.env_type.id}`, `${context.deployment.id}`, `${context.runner.id}`; write `$\{context.` for the text `${context.`
+        `inputs["m"]["a"][1]` has a reference `${context.hunter2}` that is not known; there are `${context.org.id}`, `${context.project.id}`, `${context.env.id}`, `${context.env_type.id}`, `${context.deployment.id}`, `${context.runner.id}`; write `$\{context.` for the text `${context.`
         `inputs["m"]["b"]` has a reference `${context.…}` that is not known; there are `${context.org.id}`, `${context.project.id}`, `${context.env.id}`, `${context.env_type.id}`, `${context.deployment.id}`, `${context.runner.id}`; write `$\{context.` for the text `${context.`
         "#);
     }

@@ -73,6 +73,8 @@ pub struct Facts {
     pub outputs: BTreeMap<String, OutputEvent>,
     /// The first error.
     pub error: Option<Diagnostic>,
+    /// The first error that was mere text, without the fields of a diagnostic: some of `import` have nothing else.
+    pub plain_error: Option<Diagnostic>,
     /// Creations that began, by address, with the id if the creation completed.
     pub creations: BTreeMap<String, Option<String>>,
     /// Resources whose destruction began, by address, with their id.
@@ -95,6 +97,7 @@ impl Facts {
     /// Resets what holds for one process only, before the next process starts.
     pub fn begin(&mut self) {
         self.error = None;
+        self.plain_error = None;
         self.interrupted = false;
         self.has_begun = false;
         self.cut_off = false;
@@ -142,14 +145,13 @@ impl Facts {
                 self.state_unwritten |= error.is_some_and(is_of_unwritten_state);
                 self.error = self.error.take().or(error.cloned());
             }
-            // Some errors of `import` are mere text.
             "" if event.level == "error" => {
                 let error = || Diagnostic {
                     severity: event.level.clone(),
                     summary: event.message.clone(),
                     ..Diagnostic::default()
                 };
-                self.error.get_or_insert_with(error);
+                self.plain_error.get_or_insert_with(error);
             }
             "log" if event.message.contains("Interrupt received") => self.interrupted = true,
             // OpenTofu then exits at once with 1 and does not write its state (`internal/command/meta.go`).

@@ -33,6 +33,10 @@ const LONGEST_ESCAPE: usize = 16;
 /// Text is searched in pieces of this size, which overlap, because the layers of a text need several times its memory.
 const PIECE: usize = 64 * 1024;
 
+/// How many bytes of a value programs write in one line: `base64` and PEM in base64, and `xxd -p` in hexadecimal digits. The
+/// output of a module comes line by line, so each line is recognized by itself.
+const IN_LINES: [usize; 4] = [57, 54, 48, 30];
+
 /// A variable whose name contains one of these words holds a secret.
 const SECRET_WORDS: [&str; 8] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PRIVATE", "CREDENTIAL", "KEY"];
@@ -207,6 +211,7 @@ fn forms_of(secret: &str) -> Vec<String> {
     if secret.len() < SHORTEST {
         forms.extend([STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)]);
     }
+    forms.extend(IN_LINES.iter().flat_map(|width| in_lines(secret, *width)));
     for text in texts {
         let written = [in_query(&text), in_query(&text).replace('+', "%20"), in_html(&text)];
         let written = written.into_iter().chain(quoted(&text));
@@ -215,6 +220,14 @@ fn forms_of(secret: &str) -> Vec<String> {
         forms.extend(written.filter(|written| !is_layer(&text, written)));
     }
     forms
+}
+
+/// What a line has of a longer secret if each has `width` bytes of it.
+fn in_lines(secret: &str, width: usize) -> impl Iterator<Item = String> {
+    let parts = secret.as_bytes().chunks(width).filter(move |_| secret.len() > width);
+    let long = parts.filter(|part| part.len() > SHORTEST_LINE);
+    // A part that begins or ends within a character is not searched for.
+    long.filter_map(|part| std::str::from_utf8(part).ok().map(str::to_owned))
 }
 
 /// Whether `text` is searched for, and is one of the layers of `written`. It is none if `text` itself looks like an

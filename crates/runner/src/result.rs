@@ -46,6 +46,9 @@ impl From<Failure> for Outcome {
 impl Outcome {
     /// The outcome for the log and the delivery: with the reason of a stop, and without secrets.
     pub async fn for_delivery(mut self, stop: &Stop, log: &Log) -> Self {
+        for orphan in &mut self.orphans {
+            orphan.address = log.masked(&orphan.address);
+        }
         let Some(failure) = &mut self.failure else { return self };
         if failure.class == FailureClass::Cancelled {
             *failure = verdict::because(&stop.reason().await, failure);

@@ -46,7 +46,9 @@ impl fmt::Display for Command {
 pub fn refused(command: &Command, code: i32, transcript: &Transcript) -> Failure {
     let facts = &transcript.facts;
     let sealed = transcript.is_sealed();
-    let Some(error) = &facts.error else {
+    // The text of a plain error may have values in it.
+    let plain = facts.plain_error.as_ref().filter(|_| !sealed);
+    let Some(error) = facts.error.as_ref().or(plain) else {
         let error = transcript.stderr_error();
         let shown = error.filter(|_| !sealed).unwrap_or("see the log");
         let message = format!("{command} exited with code {code}: {shown}");

@@ -153,6 +153,23 @@ impl Job {
     }
 }
 
+/// Deploys, and returns the id and the job as a runner that understands format 5 claims it. The job succeeds.
+pub(crate) async fn run(api: &Api, body: Value) -> (String, Value) {
+    let made = api.make("/deployments", body).await;
+    let id = made["id"].as_str().unwrap().to_owned();
+    let code = launch(api, &id).await;
+    let path = format!("/deployments/{id}/attempts/1/claim");
+    let body = json!({ "claimant": "claimant-of-the-test", "job_format": 5 });
+    let (status, claimed) = api.call_as(&code, Method::POST, &path, Some(&body)).await;
+    assert_eq!(status, 200, "{claimed}");
+    let token = claimed["token"].as_str().unwrap().to_owned();
+    let fetched = json!({ "phase": "apply", "fetched": { "secret_inputs": [] } });
+    let path = format!("/deployments/{id}/attempts/1/report");
+    assert_eq!(api.call_as(&token, Method::POST, &path, Some(&fetched)).await.0, 200);
+    Job { id: id.clone(), number: 1, token }.succeed(api).await;
+    (id, claimed["job"].clone())
+}
+
 /// A piece of the log.
 pub(crate) fn piece(offset: u64, data: &[u8]) -> Value {
     json!({ "stream": "log", "offset": offset, "data": STANDARD.encode(data) })

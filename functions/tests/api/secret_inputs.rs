@@ -1,9 +1,8 @@
 //! Secret inputs of a deployment: only its jobs get them.
 
-use crate::harness::{Api, faults, message};
-use crate::job::{Job, furnished, launch, order, stored};
+use crate::harness::{faults, message};
+use crate::job::{furnished, order, run, stored};
 use canyon_domain::deployment::Mode;
-use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -14,23 +13,6 @@ fn with_secrets(inputs: &Value, secrets: &Value) -> Value {
     body["module"]["inputs"] = inputs.clone();
     body["secret_inputs"] = secrets.clone();
     body
-}
-
-/// Deploys, and returns the id and the job as a runner that understands format 5 claims it. The job succeeds.
-async fn run(api: &Api, body: Value) -> (String, Value) {
-    let made = api.make("/deployments", body).await;
-    let id = made["id"].as_str().unwrap().to_owned();
-    let code = launch(api, &id).await;
-    let path = format!("/deployments/{id}/attempts/1/claim");
-    let body = json!({ "claimant": "claimant-of-the-test", "job_format": 5 });
-    let (status, claimed) = api.call_as(&code, Method::POST, &path, Some(&body)).await;
-    assert_eq!(status, 200, "{claimed}");
-    let token = claimed["token"].as_str().unwrap().to_owned();
-    let fetched = json!({ "phase": "apply", "fetched": { "secret_inputs": [] } });
-    let path = format!("/deployments/{id}/attempts/1/report");
-    assert_eq!(api.call_as(&token, Method::POST, &path, Some(&fetched)).await.0, 200);
-    Job { id: id.clone(), number: 1, token }.succeed(api).await;
-    (id, claimed["job"].clone())
 }
 
 #[tokio::test]
@@ -132,4 +114,17 @@ async fn an_idempotency_key_tells_one_secret_from_another_and_no_digest_of_it_is
     let other = send("123457").await;
     assert_eq!(other.0, 409, "{other:?}");
     assert!(message(&other).contains("another body"), "{other:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_object_of_values_is_refused_without_being_repeated() {
+    let api = furnished().await;
+    for wrong in [json!(SECRET), json!([SECRET]), json!(12_345_678), json!(true), json!(null)] {
+        let mut body = order();
+        body["secret_inputs"] = wrong.clone();
+        let refused = api.post("/deployments", body).await;
+        assert_eq!((refused.0, faults(&refused)), (400, vec!["secret_inputs"]), "{refused:?}");
+        let said = refused.1.to_string();
+        assert!(!said.contains(SECRET) && !said.contains("12345678"), "{said}");
+    }
 }

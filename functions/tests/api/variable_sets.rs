@@ -2,6 +2,9 @@
 
 use crate::harness::{Answer, Api, faults, message};
 use crate::job::{Job, deploy, furnished, launch};
+use canyon_functions::App;
+use canyon_functions::http::HttpSettings;
+use canyon_store::meter::Meter;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -267,4 +270,43 @@ async fn a_reader_of_one_environment_sees_its_set_and_no_other() {
     let (_, effective) = api.call_as(token, Method::GET, &format!("{MAIN}/effective"), None).await;
     assert_eq!(effective["terraform"]["a"]["value"], MAIN);
     assert_eq!(api.call_as(&api.theirs.admin, Method::GET, "/variables", None).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_claim_costs_no_request_more_with_fifty_variables_in_four_scopes() {
+    let mut api = furnished().await;
+    let meter = Meter::default();
+    let table = meter.watch(&api.app.table);
+    api.serve_again(|app| App { table, ..app }, &HttpSettings::default()).await;
+    let claim = async || {
+        let id = deploy(&api).await;
+        let code = launch(&api, &id).await;
+        meter.take();
+        let (status, claimed) = claim_as(&api, &id, &code, 5).await;
+        assert_eq!(status, 200, "{claimed}");
+        let usage: Vec<_> = meter.take().0.into_values().collect();
+        let token = claimed["token"].as_str().unwrap().to_owned();
+        Job { id, number: 1, token }.succeed(&api).await;
+        let variables = claimed["job"]["variables"].as_array().map_or(0, Vec::len);
+        let requests: u64 = usage.iter().map(|of| of.requests).sum();
+        let units: f64 = usage.iter().map(|of| of.units).sum();
+        (variables, requests, units)
+    };
+    let without = claim().await;
+    for (scope, path) in
+        ["/variables", "/projects/shop/variables", "/env-types/dev/variables", MAIN]
+            .iter()
+            .enumerate()
+    {
+        let count = if scope < 2 { 13 } else { 12 };
+        let names = (0..count).map(|number| format!("v{scope}_{number}"));
+        let values: serde_json::Map<_, _> = names
+            .map(|name| (name, json!({ "value": "x".repeat(20), "secret": scope == 3 })))
+            .collect();
+        set(&api, path, json!({ "terraform": values })).await;
+    }
+    let with = claim().await;
+    println!("variables, requests, units of a claim: {without:?}, then {with:?}");
+    assert_eq!((without.0, with.0), (0, 50));
+    assert_eq!(with.1, without.1, "one request reads every scope");
 }

@@ -226,6 +226,21 @@ fn a_secret_is_masked_over_the_line_breaks_of_base64() {
 }
 
 #[test]
+fn each_line_of_an_encoded_secret_is_masked_by_itself() {
+    let secret: String = (0..40).map(|number| format!("{number:02}-kept.")).collect();
+    let mask = Mask::new([secret.as_str()], &BTreeMap::new());
+    let base64 = STANDARD.encode(&secret);
+    let hexadecimal: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    for (text, width) in [(&base64, 76), (&base64, 72), (&base64, 64), (&hexadecimal, 60)] {
+        for line in text.as_bytes().chunks(width).filter(|line| line.len() > 24) {
+            let line = std::str::from_utf8(line).unwrap();
+            let left = mask.text(line).replace(['*', '='], "");
+            assert_eq!(left, "", "of {line}");
+        }
+    }
+}
+
+#[test]
 fn secrets_that_overlap_are_masked_together() {
     let mask = Mask::of_values(["bcdefg", "abcdefgh", "ghijkl"]);
     assert_eq!(mask.text("-abcdefghijkl- bcdefgh"), "-************- ******h");

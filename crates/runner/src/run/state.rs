@@ -340,7 +340,8 @@ impl Run {
             digest: seen.facts.digest.clone(),
             moved: self.state.moved,
             incomplete: self.state.incomplete,
-            addresses: seen.addresses.clone(),
+            // The key of an instance may be a secret: the address is masked as in the events.
+            addresses: seen.addresses.iter().map(|of| self.transcript.log.masked(of)).collect(),
         })
     }
 }
