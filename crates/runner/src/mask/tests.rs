@@ -227,10 +227,11 @@ fn a_secret_is_masked_over_the_line_breaks_of_base64() {
 
 #[test]
 fn each_line_of_an_encoded_secret_is_masked_by_itself() {
-    let secret: String = (0..40).map(|number| format!("{number:02}-kept.")).collect();
+    let parts = (100..140).flat_map(|number: u32| [number.to_string(), "-kept.".to_owned()]);
+    let secret: String = parts.collect();
     let mask = Mask::new([secret.as_str()], &BTreeMap::new());
     let base64 = STANDARD.encode(&secret);
-    let hexadecimal: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hexadecimal = Encoding::Hexadecimal.of(&secret);
     for (text, width) in [(&base64, 76), (&base64, 72), (&base64, 64), (&hexadecimal, 60)] {
         for line in text.as_bytes().chunks(width).filter(|line| line.len() > 24) {
             let line = std::str::from_utf8(line).unwrap();
