@@ -1,9 +1,9 @@
 //! Inputs of a deployment from the command line to the module: references to the run, and secrets, which may be found
 //! nowhere else.
 
+use crate::harness::searched::files_without;
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, Site};
-use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -35,21 +35,11 @@ output "run" { value = var.tags["run"] }
 output "length" { value = length(var.password) }
 "#;
 
-fn contains_secret(bytes: &[u8]) -> bool {
-    let parts = ["pa55-w0rd", "cGE1NS13MHJk", "MIIBinput1234"];
-    parts.iter().any(|part| bytes.windows(part.len()).any(|window| window == part.as_bytes()))
-}
+/// Of each secret and its encodings, what no other text has.
+const PARTS: [&str; 3] = ["pa55-w0rd", "cGE1NS13MHJk", "MIIBinput1234"];
 
-fn search(folder: &Path, read: &mut u32) {
-    for entry in fs::read_dir(folder).unwrap().flatten() {
-        let (path, kind) = (entry.path(), entry.file_type().unwrap());
-        if kind.is_dir() {
-            search(&path, read);
-        } else if kind.is_file() {
-            *read += 1;
-            assert!(!contains_secret(&fs::read(&path).unwrap()), "{}", path.display());
-        }
-    }
+fn contains_secret(bytes: &[u8]) -> bool {
+    PARTS.iter().any(|part| bytes.windows(part.len()).any(|window| window == part.as_bytes()))
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -136,8 +126,7 @@ async fn a_secret_input_reaches_the_module_and_its_rollback_and_is_found_nowhere
     until("the job's folder is removed", || {
         fs::read_dir(&jobs).is_ok_and(|mut entries| entries.next().is_none())
     });
-    let mut read = 0;
-    search(&server.data(), &mut read);
+    let read = files_without(&PARTS, &server.data());
     assert!(read > 3, "{read} files were searched");
     assert!(!contains_secret(server.log().as_bytes()));
 }

@@ -1,10 +1,10 @@
 //! Import and commands on the state, on the command line.
 
+use crate::harness::searched::files_without;
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 const SECRET: &str = "s3cr3t-of-the-state";
@@ -108,28 +108,13 @@ async fn a_state_is_pulled_for_its_reader_alone() {
         assert!(Instant::now() < deadline, "a job's folder stays");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let mut searched = 0;
-    search(&server.data(), &mut searched);
+    let searched = files_without(&[SECRET], &server.data());
     assert!(searched > 3, "{searched} files were searched");
     let records = site.client.list(&["audit-records"], &[]).await.unwrap();
     let pulls = records
         .iter()
         .filter(|record| record["details"] == json!(["mode: state", "command: state pull"]));
     assert_eq!(pulls.count(), 2, "{records:?}");
-}
-
-/// Searches the secret in the table, in the objects and in what jobs have left.
-fn search(folder: &Path, searched: &mut u32) {
-    for entry in fs::read_dir(folder).unwrap().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            search(&path, searched);
-        } else if let Ok(bytes) = fs::read(&path) {
-            *searched += 1;
-            let found = bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
-            assert!(!found, "in {}", path.display());
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,5 +10,6 @@ pub(crate) mod processes;
 pub(crate) mod programs;
 pub(crate) mod proxy;
 pub(crate) mod running;
+pub(crate) mod searched;
 pub(crate) mod server;
 pub(crate) mod site;
