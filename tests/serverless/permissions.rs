@@ -2,7 +2,7 @@
 //! the template's policies before each call; this test does once everything that a function can do.
 
 use crate::bus::{self, SOON};
-use crate::harness::deployments::{LIMIT, assert_succeeded, destruction, request};
+use crate::harness::deployments::{LIMIT, answered, assert_succeeded, destruction, request};
 use crate::harness::module::{THIRTY, from, inline};
 use crate::harness::programs;
 use crate::harness::server::Server;
@@ -65,12 +65,12 @@ async fn a_role_grants_what_its_function_does_and_nothing_more() {
     // The launcher deletes an agent's job that no agent has taken.
     let (site, module) = (&far.site, inline(THIRTY));
     let disabled = json!({ "disabled": true });
-    site.client.update(&["agents", companion::NAME], &disabled).await.unwrap();
+    answered(async || site.client.update(&["agents", companion::NAME], &disabled).await).await;
     let waits = site.accept(&request(ENV, Some(module))).await;
     // Only an order that exists has a reason why it waits: a cancel before that finds nothing to delete.
     let ordered = |one: &Deployment| one.status == "launching" && one.waiting.is_some();
     site.until(&waits, "an order", ordered).await;
-    site.client.cancel(&waits).await.unwrap();
+    answered(async || site.client.cancel(&waits).await).await;
     assert_eq!(site.end(&waits).await.status, "cancelled");
     let sites = [&one, &two, &three, &far.site];
     // Calls that follow an end may take a moment.
@@ -103,7 +103,7 @@ async fn api_first() -> Site {
     let (digest, bytes) = archive(&[("main.tf", THIRTY), ("noise", &noise())]);
     assert!(bytes.len() > 4 << 20, "an archive of this size goes to the bucket itself");
     client.put_archive(&digest, bytes.into()).await.unwrap();
-    assert!(client.has_archive(&digest).await.unwrap());
+    assert!(answered(async || client.has_archive(&digest).await).await);
 
     bus::admit(&site).await;
     let mut detail = bus::detail(&site);
@@ -113,13 +113,13 @@ async fn api_first() -> Site {
     detail["module"] = json!({ "source": format!("sha256:{}", "0".repeat(64)) });
     bus::rejected(&site, &bus::event(&detail)).await;
     assert!(!site.log(&id).await.is_empty());
-    client.outputs(&id).await.unwrap();
+    answered(async || client.outputs(&id).await).await;
     let filter = DeploymentQuery {
         project_id: Some(PROJECT.to_owned()),
         env_id: Some(ENV.to_owned()),
         ..DeploymentQuery::default()
     };
-    client.deployments(&filter, &PageQuery::default()).await.unwrap();
+    answered(async || client.deployments(&filter, &PageQuery::default()).await).await;
     assert_succeeded(&site.run(&destruction(ENV)).await);
     client.delete(&["projects", PROJECT, "envs", ENV], &[]).await.unwrap();
     lambda_hands_over(&site);
@@ -229,7 +229,7 @@ async fn withdrawn_from_agents(site: &Site) {
             .is_some_and(|waiting| waiting.reason.contains("none has ever connected"))
     };
     site.until(&id, "the reason", waits).await;
-    site.client.cancel(&id).await.unwrap();
+    answered(async || site.client.cancel(&id).await).await;
     assert_eq!(site.end(&id).await.status, "cancelled");
 }
 

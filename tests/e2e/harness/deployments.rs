@@ -2,7 +2,7 @@
 
 use super::site::{ENV, PROJECT, Site};
 use canyon_api::attempt::Stream;
-use canyon_api::client::Client;
+use canyon_api::client::{Client, ClientError};
 use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::job::Module;
@@ -24,14 +24,20 @@ pub(crate) fn request(env: &str, module: Option<Module>) -> DeploymentCreateBody
 
 /// Creates a deployment, which must be accepted. Without an answer, retries with the same idempotency key.
 pub(crate) async fn accept(client: &Client, body: &DeploymentCreateBody, key: &str) -> String {
+    answered(async || client.create_deployment(body, key).await).await.id.to_string()
+}
+
+/// The answer to a call that changes nothing the second time. While Canyon asks for a retry, retries, as the command
+/// line does: on a loaded machine the table answers late.
+pub(crate) async fn answered<T>(call: impl AsyncFn() -> Result<T, ClientError>) -> T {
     let deadline = Instant::now() + LIMIT;
     loop {
-        match client.create_deployment(body, key).await {
-            Ok(deployment) => return deployment.id.to_string(),
+        match call().await {
+            Ok(answer) => return answer,
             Err(error) if error.is_retryable() && Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            Err(error) => panic!("not accepted: {error:?}"),
+            Err(error) => panic!("refused: {error:?}"),
         }
     }
 }
@@ -105,7 +111,7 @@ pub(crate) async fn log(client: &Client, id: &str) -> String {
 async fn whole(client: &Client, id: &str, stream: Stream) -> String {
     let (mut text, mut offset) = (Vec::new(), 0);
     loop {
-        let part = client.log_part(id, stream, offset, 0).await.unwrap();
+        let part = answered(async || client.log_part(id, stream, offset, 0).await).await;
         if part.bytes.is_empty() {
             return String::from_utf8(text).unwrap();
         }
