@@ -3,11 +3,12 @@
 use crate::agents::MAX_CACHED_ORGANIZATIONS;
 use crate::resolved_runner::ResolvedRunner;
 use crate::{LaunchError, Launcher};
+use canyon_dispatch::AgentNeed;
 use canyon_domain::concurrency::{ConcurrencyLimit, ConcurrencySlot, HeldSlot, LimitScope};
 use canyon_domain::deadline::DEFERRED_CHECK_INTERVAL;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::expiring_cache::ExpiringCache;
-use canyon_domain::ids::OrgUuid;
+use canyon_domain::ids::{OrgUuid, RunnerId};
 use canyon_domain::waiting::Hold;
 use canyon_store::concurrency::SlotClaim;
 use jiff::SignedDuration;
@@ -18,7 +19,7 @@ use std::time::Duration;
 /// one small read in that time.
 const LIMITS_CACHE_LIFETIME: SignedDuration = SignedDuration::from_secs(5);
 /// How long a deployment that waits for a slot waits before the launcher tries again.
-const SLOT_RETRY_PAUSE: Duration = Duration::from_secs(5);
+pub(crate) const SLOT_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// The cached limits of each organization.
 #[derive(Debug)]
@@ -59,23 +60,17 @@ impl Launcher {
         for limit in
             self.limits_of(org).await?.iter().filter(|limit| limit.scope.covers(deployment))
         {
-            let held = self.table.held_slots(org, &limit.scope).await?;
-            // Concurrent callers choose different slots, so that few of them lose a race.
-            let hint = self.entropy.id(self.clock.now()).as_u64_pair().1;
-            if let Some(slot) = limit.free_slot(&held, hint) {
-                slots.push(SlotClaim { slot, former_holder: None });
-            } else if let Some(taking) = self.orphaned_slot(org, limit, &held, hint).await? {
-                slots.push(taking);
-            } else {
+            let Some(slot) = self.free_slot(org, limit).await? else {
                 return Ok(ConcurrencySlots::None {
                     hold: Hold::Limit(limit.scope.clone()),
                     reason: limit.waiting_reason(),
                     pause: SLOT_RETRY_PAUSE,
                 });
-            }
+            };
+            slots.push(slot);
         }
         if !slots.is_empty()
-            && let Some(reason) = resolved.no_agent_reason().await
+            && let Some(reason) = resolved.no_agent_reason(AgentNeed::Presence).await
         {
             return Ok(ConcurrencySlots::None {
                 hold: Hold::Agent,
@@ -84,6 +79,33 @@ impl Launcher {
             });
         }
         Ok(ConcurrencySlots::Free(slots))
+    }
+
+    /// Why `runner` runs as many jobs as its concurrency limit allows; `None` if it has no limit or a free slot.
+    pub(crate) async fn limit_reason(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerId,
+    ) -> Result<Option<String>, LaunchError> {
+        let scope = LimitScope::Runner(runner.clone());
+        let limits = self.limits_of(org).await?;
+        let Some(limit) = limits.iter().find(|limit| limit.scope == scope) else { return Ok(None) };
+        let is_full = self.free_slot(org, limit).await?.is_none();
+        Ok(is_full.then(|| limit.waiting_reason()))
+    }
+
+    async fn free_slot(
+        &self,
+        org: OrgUuid,
+        limit: &ConcurrencyLimit,
+    ) -> Result<Option<SlotClaim>, LaunchError> {
+        let held = self.table.held_slots(org, &limit.scope).await?;
+        // Concurrent callers choose different slots, so that few of them lose a race.
+        let hint = self.entropy.id(self.clock.now()).as_u64_pair().1;
+        match limit.free_slot(&held, hint) {
+            Some(slot) => Ok(Some(SlotClaim { slot, former_holder: None })),
+            None => self.orphaned_slot(org, limit, &held, hint).await,
+        }
     }
 
     /// A slot whose holder is not an open attempt. There should be none, so the launcher logs it.

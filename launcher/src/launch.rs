@@ -1,6 +1,7 @@
 //! Takes the environment's turn and starts the job.
 
 use crate::concurrency::ConcurrencySlots;
+use crate::fallbacks::{Obstacle, TakingRunner};
 use crate::resolved_runner::ResolvedRunner;
 use crate::step_outcome::StepOutcome;
 use crate::{LaunchError, Launcher, jobs_of};
@@ -43,16 +44,32 @@ impl Launcher {
             deployment.due_at = Some(now + QUEUE_CHECK);
             return self.save(due, deployment).await;
         };
+        // While it waits, it keeps its environment's runner.
+        let mut waiting = deployment.clone();
+        let fallback;
+        let resolved =
+            match self.taking_runner(due, &mut deployment, &environment, resolved).await? {
+                TakingRunner::Own => resolved,
+                TakingRunner::Fallback(runner) => {
+                    fallback = runner;
+                    &*fallback
+                }
+                TakingRunner::None(Obstacle { hold, reason, pause }) => {
+                    deadline::deferred(&mut waiting, hold, reason, now + pause);
+                    return self.save(due, waiting).await;
+                }
+            };
         if let Some(reason) = &resolved.hold_reason {
             let until = now + DEFERRED_CHECK_INTERVAL;
-            deadline::deferred(&mut deployment, Hold::Runner, reason.clone(), until);
-            return self.save(due, deployment).await;
+            deadline::deferred(&mut waiting, Hold::Runner, reason.clone(), until);
+            return self.save(due, waiting).await;
         }
         if !deployment.accept_state && self.salvage_unfinished(due, &environment).await? {
             return Ok(StepOutcome::Changed);
         }
-        if let Some((storage, former)) = &resolved.state
-            && let Err(misplaced) = environment.record_state_location(&deployment, storage, former)
+        if let Some((home, former)) = &resolved.state
+            && let Err(misplaced) =
+                environment.record_state_location(&deployment, &home.storage, former)
         {
             let failure = Failure::new(FailureClass::Config, misplaced.to_string());
             lifecycle::end_without_attempt(&mut deployment, Outcome::Failed(failure), now);
@@ -61,8 +78,8 @@ impl Launcher {
         let slots = match self.concurrency_slots(due.org, &deployment, resolved).await? {
             ConcurrencySlots::Free(slots) => slots,
             ConcurrencySlots::None { hold, reason, pause } => {
-                deadline::deferred(&mut deployment, hold, reason, now + pause);
-                return self.save(due, deployment).await;
+                deadline::deferred(&mut waiting, hold, reason, now + pause);
+                return self.save(due, waiting).await;
             }
         };
         let attempt = AttemptRef {

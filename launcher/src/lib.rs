@@ -13,6 +13,7 @@ mod checks;
 mod cleanup;
 mod concurrency;
 mod fair_slots;
+mod fallbacks;
 #[cfg(feature = "lambda")]
 pub mod function;
 mod late_salvage;

@@ -2,12 +2,13 @@
 
 use crate::time_limited::TimeLimited;
 use crate::{LaunchError, Launcher};
-use canyon_dispatch::{ChosenAgent, Dispatcher, Target};
+use canyon_dispatch::{AgentNeed, ChosenAgent, Dispatcher, Target};
 use canyon_domain::attempt::Attempt;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgUuid, RunnerId};
 use canyon_domain::runner::{RunnerDefinition, RunnerType, Timeouts, timeouts::TimeoutSettings};
+use canyon_domain::state_home::StateHome;
 use canyon_domain::state_storage::StateStorage;
 use canyon_store::deployment_lists::Due;
 use canyon_store::runners::RunnerRecord;
@@ -23,8 +24,8 @@ pub(crate) struct ResolvedRunner {
     pub(crate) start_refusal: Option<String>,
     /// Why no job is launched for now.
     pub(crate) hold_reason: Option<String>,
-    /// Its current and its former state storages, if its definition can be read.
-    pub(crate) state: Option<(StateStorage, Vec<StateStorage>)>,
+    /// Where it keeps states, and its former storages, if its definition can be read.
+    pub(crate) state: Option<(StateHome, Vec<StateStorage>)>,
     /// The version of the runner's record, if it exists.
     pub(crate) version: Option<u64>,
 }
@@ -36,10 +37,10 @@ impl ResolvedRunner {
         self.version.is_some() && self.version == attempt.runner_version
     }
 
-    /// Why no agent would take a job that is launched now, if that is known.
-    pub(crate) async fn no_agent_reason(&self) -> Option<String> {
+    /// Why no agent fulfils `need` for a job that is launched now, if that is known.
+    pub(crate) async fn no_agent_reason(&self, need: AgentNeed) -> Option<String> {
         match (&self.dispatcher, &self.start_refusal) {
-            (Ok(dispatcher), None) => dispatcher.no_agent_reason().await,
+            (Ok(dispatcher), None) => dispatcher.no_agent_reason(need).await,
             // The launch itself reports what is wrong.
             (Ok(_), Some(_)) | (Err(_), _) => None,
         }
@@ -112,7 +113,7 @@ impl Launcher {
         let start_refusal = invalid.clone().or(start_refusal);
         let timeouts = definition.timeouts();
         let version = Some(runner.version);
-        let state = Some((definition.state_storage.clone(), runner.former_storages.clone()));
+        let state = Some((StateHome::from(&definition), runner.former_storages.clone()));
         let hold_reason = runner.disabled.then(|| format!("runner `{id}` is disabled"));
         let Some(platform) = self.platforms.get(&definition.runner_type()) else {
             let dispatcher = Err(self.cannot_launch(definition.runner_type()));

@@ -6,8 +6,8 @@
 
 use async_trait::async_trait;
 use canyon_dispatch::{
-    CheckReports, DispatchError, Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode,
-    TailStream,
+    AgentNeed, CheckReports, DispatchError, Dispatcher, JobRef, Launch, RemovalOutcome, Started,
+    StopMode, TailStream,
 };
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
@@ -67,9 +67,9 @@ impl Dispatcher for TimeLimited {
         within_limit(LIST_TIMEOUT, "the list of the runner's jobs", self.0.jobs()).await?
     }
 
-    async fn no_agent_reason(&self) -> Option<String> {
+    async fn no_agent_reason(&self, need: AgentNeed) -> Option<String> {
         let answer =
-            within_limit(CALL_TIMEOUT, "listing the agents", self.0.no_agent_reason()).await;
+            within_limit(CALL_TIMEOUT, "listing the agents", self.0.no_agent_reason(need)).await;
         answer.unwrap_or_else(|error| {
             // A job that no agent takes waits, so launching it is safe.
             tracing::warn!(%error, "cannot tell whether an agent would take a job");

@@ -94,7 +94,11 @@ impl AgentSite {
     }
 
     async fn started_with(more: &[&str]) -> Self {
-        let site = site().await;
+        Self::joined(site().await, more).await
+    }
+
+    /// An agent of the runner `far` of `site`, with more arguments.
+    pub(crate) async fn joined(site: Site, more: &[&str]) -> Self {
         let agent = start(&site, more);
         let far = Self { site, agent };
         far.until("it registers", |found| found["state"] == "pending").await;

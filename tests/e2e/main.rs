@@ -23,6 +23,7 @@ mod deployment_inputs;
 mod doctor;
 mod drift;
 mod duplicates;
+mod fallbacks;
 mod guides;
 mod harness;
 mod hostile_network;

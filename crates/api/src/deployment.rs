@@ -1,6 +1,7 @@
 //! Deployments.
 
 pub use crate::deployment_query::{DeploymentQuery, LogQuery, WaitQuery};
+use crate::fallback::Fallback;
 use crate::state_command::StateCommandBody;
 use canyon_domain::deployment::Priority;
 use canyon_domain::failure::Failure;
@@ -207,6 +208,9 @@ pub struct Deployment {
     pub refused_deletions: Option<u32>,
     /// The runner that serves it.
     pub runner_id: String,
+    /// Why that is a fallback of the environment, not its own runner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
     /// Always empty workloads; the module defines what to deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

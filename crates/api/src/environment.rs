@@ -36,6 +36,9 @@ pub struct Environment {
     pub status_message: Option<String>,
     /// The linked runner.
     pub runner_id: String,
+    /// The runners that take its deployments when the one before cannot, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback_runner_ids: Vec<String>,
     /// Its OpenTofu state; absent before the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<EnvironmentState>,
@@ -176,7 +179,10 @@ pub struct EnvironmentUpdateBody {
 pub struct RefreshRunnerActionResult {
     /// The runner that is linked, or with `dry_run` would be.
     pub runner_id: String,
-    /// Whether the link has changed.
+    /// Its fallbacks, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback_runner_ids: Vec<String>,
+    /// Whether the links have changed.
     pub updated: bool,
     /// Location to which the next run moves the environment's state, or with `migrate` would.
     #[serde(default, skip_serializing_if = "Option::is_none")]

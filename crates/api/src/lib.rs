@@ -19,6 +19,7 @@ pub mod env_type;
 pub mod environment;
 pub mod error;
 pub mod event_source;
+pub mod fallback;
 pub mod git_credential;
 pub mod identity_provider;
 pub mod job_token;

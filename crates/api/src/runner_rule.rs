@@ -14,6 +14,9 @@ pub struct RunnerRule {
     pub id: Uuid,
     /// The runner to use.
     pub runner_id: String,
+    /// The runners that take a deployment when the one before cannot, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback_runner_ids: Vec<String>,
     /// Time of creation.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
@@ -30,6 +33,11 @@ pub struct RunnerRuleCreateBody {
     /// The runner to use, which must exist.
     #[schema(example = "my-gke-runner")]
     pub runner_id: String,
+    /// At most 4 runners that take a deployment when the one before cannot, in this order: its agents are away or busy, its
+    /// concurrency limit is reached, or it is disabled. They must exist and keep states where the runner does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 4)]
+    pub fallback_runner_ids: Vec<String>,
     /// Only for environments of this type, which must exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_type_id: Option<String>,
@@ -48,7 +56,7 @@ pub struct RunnerRuleQuery {
     /// Only rules that name this environment type.
     #[serde(default, rename = "byEnvTypeId", skip_serializing_if = "Option::is_none")]
     pub by_env_type_id: Option<String>,
-    /// Only rules for this runner.
+    /// Only rules with this runner, also as a fallback.
     #[serde(default, rename = "byRunnerId", skip_serializing_if = "Option::is_none")]
     pub by_runner_id: Option<String>,
 }

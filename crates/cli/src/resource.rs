@@ -41,7 +41,9 @@ impl Kind {
     pub(crate) fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Runner => &["id", "type", "state", "disabled", "description", "updated_at"],
-            Self::RunnerRule => &["id", "runner_id", "project_id", "env_type_id"],
+            Self::RunnerRule => {
+                &["id", "runner_id", "project_id", "env_type_id", "fallback_runner_ids"]
+            }
             Self::Project => &["id", "display_name", "status", "created_at"],
             Self::Environment => &ENVIRONMENT_COLUMNS,
             Self::Plain(kind) => kind.columns(),

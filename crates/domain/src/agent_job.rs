@@ -19,6 +19,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 mod holding;
+pub mod room;
 
 /// How long an agent has to take an offer.
 pub const OFFER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,6 +4,7 @@
 
 use crate::attempt::{ApplyNote, Attempt};
 use crate::failure::Phase;
+use crate::fallback::Fallback;
 use crate::fetched_module::FetchedModule;
 use crate::hold::Hold;
 use crate::ids::{
@@ -159,8 +160,11 @@ pub struct Deployment {
     /// The type of the environment; `None` for deployments that an earlier version accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_type: Option<EnvTypeId>,
-    /// The runner that serves it.
+    /// The runner that serves it: the environment's own until the launch.
     pub runner: RunnerId,
+    /// Why that is a fallback of the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
     /// What it does.
     pub mode: Mode,
     /// Whether it stops after the plan.

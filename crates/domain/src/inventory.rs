@@ -10,7 +10,7 @@ use crate::ids::{
     RunnerId,
 };
 use crate::job::{FormerStateLocation, StateTask};
-use crate::runner_rules::{RuleTarget, Scope};
+use crate::runner_rules::{Rule, RuleTarget, Scope};
 use crate::scoped_role::Target;
 use crate::state_storage::StateStorage;
 use crate::unfinished_run::UnfinishedRun;
@@ -145,6 +145,9 @@ pub struct Environment {
     pub status_message: Option<String>,
     /// The runner. Changes of the rules do not affect it, until a user refreshes it.
     pub runner_id: RunnerId,
+    /// The runners that take its deployments when the one before cannot, in this order; linked like the runner.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback_runner_ids: Vec<RunnerId>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -308,6 +311,11 @@ impl Environment {
         Some(facts.resources).filter(|resources| *resources > 0 && self.applied.is_none())
     }
 
+    /// The linked runners: its own, and then its fallbacks.
+    pub fn runner_ids(&self) -> impl Iterator<Item = &RunnerId> {
+        std::iter::once(&self.runner_id).chain(&self.fallback_runner_ids)
+    }
+
     /// The values that rules are matched against.
     pub fn rule_target(&self) -> RuleTarget {
         RuleTarget { project: self.project_id.clone(), env_type: self.env_type_id.clone() }
@@ -321,10 +329,25 @@ pub struct RunnerRule {
     pub id: RuleId,
     /// The runner to use.
     pub runner_id: RunnerId,
+    /// The runners to ask in this order when it cannot take a deployment.
+    pub fallback_runner_ids: Vec<RunnerId>,
     /// The environments for which to use it.
     pub scope: Scope,
     /// When it was created.
     pub created_at: Timestamp,
+}
+
+impl From<RunnerRule> for Rule {
+    fn from(of: RunnerRule) -> Self {
+        Self { runner: of.runner_id, fallbacks: of.fallback_runner_ids, scope: of.scope }
+    }
+}
+
+impl RunnerRule {
+    /// Its runner, and then its fallbacks.
+    pub fn runner_ids(&self) -> impl Iterator<Item = &RunnerId> {
+        std::iter::once(&self.runner_id).chain(&self.fallback_runner_ids)
+    }
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ fn queued() -> Deployment {
         env_uuid: EnvUuid(Uuid::from_u128(1)),
         env_type: None,
         runner: "laptop".parse().unwrap(),
+        fallback: None,
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
@@ -385,10 +386,7 @@ fn a_hint_that_the_job_is_gone_triggers_one_check() {
     assert_eq!(step(&deployment, 3), Step::Observe);
     // The platform was wrong: the job is alive.
     observed(&mut deployment, Observation::Alive, at(3));
-    assert!(matches!(
-        step(&deployment, 3),
-        Step::Wait(until) if until > at(3)
-    ));
+    assert!(matches!(step(&deployment, 3), Step::Wait(until) if until > at(3)));
     assert!(suspect(&mut deployment, 1, at(5)));
     observed(&mut deployment, Observation::Gone(None), at(5));
     assert!(deployment.open_attempt().is_none());

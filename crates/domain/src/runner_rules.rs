@@ -5,6 +5,9 @@
 //! then by whether it names the environment type. So a team can set a default and add exceptions later,
 //! without changing the default.
 //!
+//! A rule may name fallbacks: the launcher asks them in their order when the runner before cannot take a
+//! deployment. They keep states where the runner does.
+//!
 //! The result is stored with the environment and not computed again for each deployment: the runner also
 //! decides where the state is, and a silent change would make the environment's state unreachable.
 //!
@@ -13,8 +16,8 @@
 //!
 //! let group = Scope { project: Some("payments".parse()?), env_type: None };
 //! let rules = [
-//!     Rule { runner: "shared".parse()?, scope: Scope::default() },
-//!     Rule { runner: "payments-eu".parse()?, scope: group },
+//!     Rule { runner: "shared".parse()?, fallbacks: vec![], scope: Scope::default() },
+//!     Rule { runner: "payments-eu".parse()?, fallbacks: vec!["shared".parse()?], scope: group },
 //! ];
 //! let api = RuleTarget { project: "payments/api".parse()?, env_type: "production".parse()? };
 //! assert_eq!(choose(&rules, &api)?.runner, "payments-eu".parse()?);
@@ -80,11 +83,16 @@ impl fmt::Display for Scope {
     }
 }
 
-/// "Use `runner` for the environments in `scope`."
+/// Most fallbacks of a rule.
+pub const MAX_FALLBACKS: usize = 4;
+
+/// "Use `runner` for the environments in `scope`, or else one of `fallbacks`."
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The runner to use.
     pub runner: RunnerId,
+    /// The runners to ask in this order when it cannot take a deployment.
+    pub fallbacks: Vec<RunnerId>,
     /// The environments for which to use it.
     pub scope: Scope,
 }
@@ -133,7 +141,8 @@ mod tests {
         let (project, env_type) = scope.split_once(':').unwrap();
         let project = (project != "*").then(|| project.parse().unwrap());
         let env_type = (env_type != "*").then(|| env_type.parse().unwrap());
-        Rule { runner: runner.parse().unwrap(), scope: Scope { project, env_type } }
+        let scope = Scope { project, env_type };
+        Rule { runner: runner.parse().unwrap(), fallbacks: Vec::new(), scope }
     }
 
     fn place(project: &str, env_type: &str) -> RuleTarget {

@@ -26,6 +26,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
         env_uuid: EnvUuid(Uuid::from_u128(environment)),
         env_type: None,
         runner: "laptop".parse().unwrap(),
+        fallback: None,
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,

@@ -12,8 +12,8 @@ use canyon_domain::variable_scope::VariableScope;
 
 impl Table {
     /// Creates an environment. Keys: the environment, the use counts of its project, type and
-    /// runner, audit; on condition that the name is free and that those three exist. 10 write
-    /// units. [`Created::Missing`]: 1 the project, 2 the type, 3 the runner.
+    /// runners, audit; on condition that the name is free and that those exist. 10 write
+    /// units, and 2 for each fallback. [`Created::Missing`]: 1 the project, 2 the type, then the runners.
     ///
     /// # Errors
     ///
@@ -42,12 +42,23 @@ impl Table {
         org: OrgUuid,
         environment: &Environment,
         change: i64,
-    ) -> [TransactWriteItem; 3] {
-        [
+    ) -> Vec<TransactWriteItem> {
+        let mut items = vec![
             count_use(self, &keys::project(org, &environment.project_id), change),
             count_use(self, &keys::env_type(org, &environment.env_type_id), change),
-            count_use(self, &keys::runner(org, &environment.runner_id), change),
-        ]
+        ];
+        items.extend(self.runner_uses(org, environment.runner_ids(), change));
+        items
+    }
+
+    /// Parts of a transaction: one use more or less of each runner, on condition that it exists.
+    pub(crate) fn runner_uses<'r>(
+        &self,
+        org: OrgUuid,
+        runners: impl IntoIterator<Item = &'r RunnerId>,
+        change: i64,
+    ) -> Vec<TransactWriteItem> {
+        runners.into_iter().map(|id| count_use(self, &keys::runner(org, id), change)).collect()
     }
 
     /// An environment. One read unit up to 4 KB.
@@ -120,9 +131,9 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Links an environment to another runner. Keys: the environment, the use counts of the
-    /// `former` and the new runner, audit; on condition that the environment has the version before
-    /// and the new runner exists. 8 write units.
+    /// Links an environment to other runners. Keys: the environment, the use counts of those of the
+    /// `former` runners that it leaves and of the new ones, audit; on condition that the environment has the version
+    /// before and the new runners exist. 4 write units, and 2 for each of these runners.
     ///
     /// # Errors
     ///
@@ -132,19 +143,16 @@ impl Table {
         &self,
         org: OrgUuid,
         environment: &Environment,
-        former: &RunnerId,
+        former: &[RunnerId],
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
-        if *former == environment.runner_id {
-            // A transaction may not name one item twice.
-            return self.save_environment(org, environment, record).await;
-        }
-        let items = vec![
-            self.environment_item(org, environment)?,
-            count_use(self, &keys::runner(org, former), -1),
-            count_use(self, &keys::runner(org, &environment.runner_id), 1),
-            audit::record(self, org, record)?,
-        ];
+        let mut items =
+            vec![self.environment_item(org, environment)?, audit::record(self, org, record)?];
+        // A transaction may not name one item twice.
+        let left = former.iter().filter(|id| environment.runner_ids().all(|kept| kept != *id));
+        items.extend(self.runner_uses(org, left, -1));
+        let new = environment.runner_ids().filter(|id| !former.contains(id));
+        items.extend(self.runner_uses(org, new, 1));
         let done = self.transact("refresh runner of", environment.id.as_str(), items).await?;
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }

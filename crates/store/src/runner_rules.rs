@@ -19,6 +19,8 @@ pub const MAX_RULES: usize = 1_000;
 struct RuleItem {
     id: RuleId,
     runner_id: RunnerId,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    fallback_runner_ids: Vec<RunnerId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     project_id: Option<ProjectId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,6 +33,7 @@ impl From<&RunnerRule> for RuleItem {
         Self {
             id: rule.id,
             runner_id: rule.runner_id.clone(),
+            fallback_runner_ids: rule.fallback_runner_ids.clone(),
             project_id: rule.scope.project.clone(),
             env_type_id: rule.scope.env_type.clone(),
             created_at: rule.created_at,
@@ -43,6 +46,7 @@ impl From<RuleItem> for RunnerRule {
         Self {
             id: item.id,
             runner_id: item.runner_id,
+            fallback_runner_ids: item.fallback_runner_ids,
             scope: Scope { project: item.project_id, env_type: item.env_type_id },
             created_at: item.created_at,
         }
@@ -52,7 +56,7 @@ impl From<RuleItem> for RunnerRule {
 /// Filter of the list of rules.
 #[derive(Clone, Debug, Default)]
 pub struct RuleFilter {
-    /// Only rules for this runner.
+    /// Only rules with this runner, also as a fallback.
     pub runner: Option<RunnerId>,
     /// Only rules that name this project.
     pub project: Option<ProjectId>,
@@ -62,17 +66,21 @@ pub struct RuleFilter {
 
 impl RuleFilter {
     fn keeps(&self, rule: &RuleItem) -> bool {
-        self.runner.as_ref().is_none_or(|runner| *runner == rule.runner_id)
+        let has = |runner: &RunnerId| {
+            rule.runner_id == *runner || rule.fallback_runner_ids.contains(runner)
+        };
+        self.runner.as_ref().is_none_or(has)
             && self.project.as_ref().is_none_or(|p| rule.project_id.as_ref() == Some(p))
             && self.env_type.as_ref().is_none_or(|t| rule.env_type_id.as_ref() == Some(t))
     }
 }
 
 impl Table {
-    /// Creates a rule. Keys: the rule, the guard of its scope, the use count of the runner, audit,
-    /// and the use count of the environment type; on condition that no rule has the same scope and
-    /// that the runner and the environment type exist. A project path may name a group, so it need
-    /// not exist. Up to 10 write units. [`Created::Missing`]: 2 the runner, 4 the environment type.
+    /// Creates a rule. Keys: the rule, the guard of its scope, the use counts of the runners
+    /// and of the environment type, audit; on condition that no rule has the same scope and that the runners and
+    /// the environment type exist. A project path may name a group, so it need
+    /// not exist. Up to 10 write units, and 2 for each fallback. [`Created::Missing`]: from 2 on
+    /// the runners, then the environment type.
     ///
     /// # Errors
     ///
@@ -89,13 +97,10 @@ impl Table {
         let mut guard = crate::items::key_item(&scope);
         guard.insert("rule".to_owned(), text(rule.id.to_string()));
         let item = to_item(OPERATION, &keys::rule(org, rule.id), &RuleItem::from(rule))?;
-        let mut items = vec![
-            put(self, guard, Condition::absent()),
-            put(self, item, Condition::absent()),
-            count_use(self, &keys::runner(org, &rule.runner_id), 1),
-            audit::record(self, org, record)?,
-        ];
-        items.extend(self.rule_uses(org, &rule.scope, 1));
+        let mut items =
+            vec![put(self, guard, Condition::absent()), put(self, item, Condition::absent())];
+        items.extend(self.rule_uses(org, rule, 1));
+        items.push(audit::record(self, org, record)?);
         match self.transact(OPERATION, &rule.id.to_string(), items).await? {
             Ok(()) => Ok(Created::Yes),
             Err(cancelled) if cancelled.first() <= 1 => Ok(Created::Exists),
@@ -103,9 +108,11 @@ impl Table {
         }
     }
 
-    fn rule_uses(&self, org: OrgUuid, scope: &Scope, change: i64) -> Vec<TransactWriteItem> {
-        let env_type = scope.env_type.iter().map(|id| keys::env_type(org, id));
-        env_type.map(|key| count_use(self, &key, change)).collect()
+    fn rule_uses(&self, org: OrgUuid, rule: &RunnerRule, change: i64) -> Vec<TransactWriteItem> {
+        let mut items = self.runner_uses(org, rule.runner_ids(), change);
+        let env_type = rule.scope.env_type.iter().map(|id| keys::env_type(org, id));
+        items.extend(env_type.map(|key| count_use(self, &key, change)));
+        items
     }
 
     /// A rule. One read unit.
@@ -162,7 +169,7 @@ impl Table {
     }
 
     /// Deletes a rule. Keys as in [`Table::create_rule`]; on condition that it exists. Up to 10
-    /// write units.
+    /// write units, and 2 for each fallback.
     ///
     /// # Errors
     ///
@@ -177,10 +184,9 @@ impl Table {
         let mut items = vec![
             delete(self, &keys::rule(org, rule.id), Condition::present()),
             delete(self, &keys::rule_scope(org, &rule.scope), Condition::present()),
-            count_use(self, &keys::runner(org, &rule.runner_id), -1),
             audit::record(self, org, record)?,
         ];
-        items.extend(self.rule_uses(org, &rule.scope, -1));
+        items.extend(self.rule_uses(org, rule, -1));
         let done = self.transact("delete runner rule", &rule.id.to_string(), items).await?;
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
     }

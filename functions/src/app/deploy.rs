@@ -276,6 +276,7 @@ impl App {
             env_uuid: environment.uuid,
             env_type: Some(environment.env_type_id.clone()),
             runner: environment.runner_id.clone(),
+            fallback: None,
             mode: order.mode,
             plan_only: order.plan_only,
             rollback_to: order.rollback_to,

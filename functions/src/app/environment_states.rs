@@ -10,6 +10,7 @@ use canyon_domain::ids::{EnvUuid, RunnerId};
 use canyon_domain::inventory::Environment;
 use canyon_domain::principal::Principal;
 use canyon_domain::runner::RunnerDefinition;
+use canyon_domain::state_home::StateHome;
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::outcome::Saved;
 use canyon_store::runners::RunnerRecord;
@@ -91,12 +92,12 @@ impl App {
         after: &RunnerDefinition,
         migrate: bool,
     ) -> Result<(), AppError> {
+        if StateHome::from(before).is_same_as(&StateHome::from(after)) {
+            return Ok(());
+        }
         // Two storages map either every environment to the same location, or none.
         let stays =
             same_location(&before.state_storage, &after.state_storage, EnvUuid(Uuid::nil()));
-        if stays && before.state_platform() == after.state_platform() {
-            return Ok(());
-        }
         let left = |env: &Environment| {
             let is_there = |state: &EnvironmentState| {
                 !stays && same_location(&state.storage, &after.state_storage, env.uuid)

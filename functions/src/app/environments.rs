@@ -68,7 +68,9 @@ pub(crate) enum Removal {
 pub(crate) struct Refreshed {
     /// The linked runner, or the one that a dry run would link.
     pub(crate) runner: RunnerId,
-    /// Whether the link was changed.
+    /// The same for its fallbacks.
+    pub(crate) fallbacks: Vec<RunnerId>,
+    /// Whether the links were changed.
     pub(crate) updated: bool,
     /// Where the next run moves the state, or would move it after a dry run.
     pub(crate) moves_state_to: Option<String>,
@@ -106,7 +108,7 @@ impl App {
                 return Err(missing_env_type(&order.env_type));
             };
             let place = RuleTarget { project: project.id, env_type: order.env_type.clone() };
-            let runner_id = self.chosen_runner(by, &place).await?;
+            let chosen = self.chosen_rule(by, &place).await?;
             let record = self.record(by, "environment.create", path(&order.project, &order.id));
             let environment = Environment {
                 id: order.id.clone(),
@@ -117,7 +119,8 @@ impl App {
                 display_name: order.display_name.clone(),
                 status: EnvironmentStatus::Active,
                 status_message: None,
-                runner_id,
+                runner_id: chosen.runner,
+                fallback_runner_ids: chosen.fallbacks,
                 created_at: record.at,
                 updated_at: record.at,
                 queue: DeploymentQueue::default(),
@@ -141,26 +144,19 @@ impl App {
                     return Err(AppError::not_found("project", &order.project));
                 }
                 Created::Missing(ENV_TYPE) => return Err(missing_env_type(&order.env_type)),
-                // The runner was deleted after the rules had chosen it: they choose again.
+                // A runner was deleted after the rules had chosen it: they choose again.
                 Created::Missing(_) => {}
             }
         }
         Err(AppError::contended(&order.id))
     }
 
-    async fn chosen_runner(
-        &self,
-        by: &Principal,
-        place: &RuleTarget,
-    ) -> Result<RunnerId, AppError> {
-        let rules = self.table.all_rules(by.org).await?;
-        let rules: Vec<_> = rules
-            .into_iter()
-            .map(|rule| Rule { runner: rule.runner_id, scope: rule.scope })
-            .collect();
+    async fn chosen_rule(&self, by: &Principal, place: &RuleTarget) -> Result<Rule, AppError> {
+        let rules: Vec<_> =
+            self.table.all_rules(by.org).await?.into_iter().map(Rule::from).collect();
         let chosen =
             choose(&rules, place).map_err(|error| AppError::conflict(error.to_string()))?;
-        Ok(chosen.runner.clone())
+        Ok(chosen.clone())
     }
 
     /// An environment in which `by` has the role `needed`. 404 if it does not exist.
@@ -220,24 +216,27 @@ impl App {
     ) -> Result<Refreshed, AppError> {
         for _ in 0..MAX_TRIES {
             let mut environment = self.environment(by, Role::Admin, project, env).await?;
-            let runner = self.chosen_runner(by, &environment.rule_target()).await?;
+            let Rule { runner, fallbacks, .. } =
+                self.chosen_rule(by, &environment.rule_target()).await?;
             let moves_state_to = self.relink_state(by, &mut environment, &runner, how).await?;
-            let nothing_new = runner == environment.runner_id && moves_state_to.is_none();
-            if how.dry_run || nothing_new {
-                return Ok(Refreshed { runner, updated: false, moves_state_to });
+            let former: Vec<_> = environment.runner_ids().cloned().collect();
+            let updated = !former.iter().eq(std::iter::once(&runner).chain(&fallbacks));
+            if how.dry_run || (!updated && moves_state_to.is_none()) {
+                return Ok(Refreshed { runner, fallbacks, updated: false, moves_state_to });
             }
             refuse_if_busy(&environment)?;
             let mut record = self.record(by, "environment.refresh_runner", path(project, env));
             record
                 .details
                 .extend(moves_state_to.iter().map(|to| format!("state may move to {to}")));
-            let former = std::mem::replace(&mut environment.runner_id, runner.clone());
+            environment.runner_id = runner.clone();
+            environment.fallback_runner_ids.clone_from(&fallbacks);
             environment.updated_at = record.at;
             environment.version += 1;
             let saved =
                 self.table.relink_environment(by.org, &environment, &former, &record).await?;
             if saved == Saved::Yes {
-                return Ok(Refreshed { updated: runner != former, runner, moves_state_to });
+                return Ok(Refreshed { runner, fallbacks, updated, moves_state_to });
             }
         }
         Err(AppError::contended(env))

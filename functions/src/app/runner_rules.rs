@@ -2,18 +2,21 @@
 
 use super::App;
 use super::env_types::missing_env_type;
+use super::runners::stored_definition;
 use crate::app::error::AppError;
+use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{ProjectId, RuleId, RunnerId};
 use canyon_domain::inventory::RunnerRule;
 use canyon_domain::principal::Principal;
-use canyon_domain::runner_rules::Scope;
+use canyon_domain::runner_rules::Rule;
+use canyon_domain::state_home::StateHome;
 use canyon_store::StoreError;
 use canyon_store::outcome::{Created, Deleted};
 use canyon_store::page::{Page, PageRequest};
 use canyon_store::runner_rules::MAX_RULES;
 use canyon_store::runner_rules::RuleFilter;
 
-/// The index of the runner among the references that `Table::create_rule` checks.
+/// The index of the first runner among the references that `Table::create_rule` checks.
 const RUNNER: usize = 2;
 
 impl App {
@@ -32,12 +35,11 @@ impl App {
     pub(crate) async fn create_rule(
         &self,
         by: &Principal,
-        runner_id: RunnerId,
-        scope: Scope,
+        Rule { runner, fallbacks, scope }: Rule,
     ) -> Result<RunnerRule, AppError> {
         let rules = self.table.all_rules(by.org).await?;
         if let Some(rival) = rules.iter().find(|rule| rule.scope == scope) {
-            return Err(same_scope(rival, &runner_id));
+            return Err(same_scope(rival, &runner));
         }
         if rules.len() >= MAX_RULES {
             return Err(AppError::conflict(format!(
@@ -55,16 +57,51 @@ impl App {
             ));
         }
         let at = self.now();
-        let rule = RunnerRule { id: RuleId(self.entropy.id(at)), runner_id, scope, created_at: at };
+        let rule = RunnerRule {
+            id: RuleId(self.entropy.id(at)),
+            runner_id: runner,
+            fallback_runner_ids: fallbacks,
+            scope,
+            created_at: at,
+        };
+        if !rule.fallback_runner_ids.is_empty() {
+            self.check_fallbacks(by, &rule).await?;
+        }
         let record = self.record(by, "runner_rule.create", format!("runner-rules/{}", rule.id));
         match self.table.create_rule(by.org, &rule, &record).await? {
             Created::Yes => Ok(rule),
             Created::Exists => Err(self.lost_to_rival(by, &rule).await?),
-            Created::Missing(position) => Err(match &rule.scope.env_type {
-                Some(env_type) if position != RUNNER => missing_env_type(env_type),
-                _ => missing_runner(&rule.runner_id),
-            }),
+            Created::Missing(position) => {
+                let at = position.saturating_sub(RUNNER);
+                Err(match (rule.runner_ids().nth(at), &rule.scope.env_type) {
+                    (Some(runner), _) => AppError::invalid(runner_path(at), absent(runner)),
+                    (None, Some(env_type)) => missing_env_type(env_type),
+                    (None, None) => AppError::contended(&rule.scope),
+                })
+            }
         }
+    }
+
+    /// Checks that the runners exist and that all keep states at the same place: an environment has one state.
+    async fn check_fallbacks(&self, by: &Principal, rule: &RunnerRule) -> Result<(), AppError> {
+        let (mut faults, mut homes) = (FieldErrors::default(), Vec::new());
+        for (at, id) in rule.runner_ids().enumerate() {
+            match self.table.runner(by.org, id).await? {
+                None => faults.add(runner_path(at), absent(id)),
+                Some(found) => homes.push((at, StateHome::from(&stored_definition(&found)?))),
+            }
+        }
+        if let [(0, own), others @ ..] = homes.as_slice() {
+            for (at, _) in others.iter().filter(|(_, other)| !own.is_same_as(other)) {
+                let reason = format!(
+                    "keeps states elsewhere than runner `{}`, and an environment has one state: give both the same \
+                     `state_storage_configuration`, in a storage that the jobs of both reach",
+                    rule.runner_id
+                );
+                faults.add(runner_path(*at), reason);
+            }
+        }
+        Ok(faults.into_result(())?)
     }
 
     pub(super) async fn is_project_or_group(
@@ -117,9 +154,14 @@ fn same_scope(rival: &RunnerRule, runner: &RunnerId) -> AppError {
     AppError::conflict(message).with_detail("runner_rule", id.to_string())
 }
 
-fn missing_runner(id: &RunnerId) -> AppError {
-    AppError::invalid(
-        "runner_id",
-        format!("names no runner; create it: canyon create runner {id} --set-yaml=@FILE"),
+/// The field that names a rule's runner: its own one is the first.
+fn runner_path(at: usize) -> String {
+    at.checked_sub(1).map_or_else(
+        || "runner_id".to_owned(),
+        |fallback| format!("fallback_runner_ids[{fallback}]"),
     )
+}
+
+fn absent(id: &RunnerId) -> String {
+    format!("names no runner; create it: canyon create runner {id} --set-yaml=@FILE")
 }

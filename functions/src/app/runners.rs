@@ -5,6 +5,7 @@ use crate::app::error::AppError;
 use canyon_domain::causes::Causes;
 use canyon_domain::field_error::{FieldError, FieldErrors};
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
+use canyon_domain::inventory::Environment;
 use canyon_domain::principal::Principal;
 use canyon_domain::runner::{RunnerDefinition, RunnerType, missing_secret};
 use canyon_store::contention::MAX_TRIES;
@@ -224,7 +225,8 @@ impl App {
             }
             self.runner(by, id).await?;
             let filter = RuleFilter { runner: Some(id.clone()), ..RuleFilter::default() };
-            let users = self.users(by, |env| env.runner_id == *id, Some(&filter)).await?;
+            let is_linked = |env: &Environment| env.runner_ids().any(|linked| linked == id);
+            let users = self.users(by, is_linked, Some(&filter)).await?;
             if !users.is_empty() {
                 return Err(users.refusal(
                     &format!("runner `{id}`"),

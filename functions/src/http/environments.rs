@@ -221,6 +221,7 @@ async fn refresh_runner(
     let refreshed = app.refresh_runner(&caller, &project, &env, how).await?;
     Ok(Json(RefreshRunnerActionResult {
         runner_id: refreshed.runner.into(),
+        fallback_runner_ids: refreshed.fallbacks.into_iter().map(Into::into).collect(),
         updated: refreshed.updated,
         moves_state_to: refreshed.moves_state_to,
     }))
@@ -244,6 +245,7 @@ fn render(of: inventory::Environment) -> Environment {
         status: status.to_owned(),
         status_message: of.status_message,
         runner_id: of.runner_id.into(),
+        fallback_runner_ids: of.fallback_runner_ids.into_iter().map(Into::into).collect(),
         state: of.state.map(|state| render_state(&state, of.uuid)),
         deletion_protection: of.deletion_protection.map(Into::into),
         deployments: None,

@@ -3,6 +3,7 @@
 use canyon_api::deployment::{
     AttemptSummary, DeployedModule, Deployment, DeploymentMetrics, Waiting,
 };
+use canyon_api::fallback::Fallback;
 use canyon_domain::attempt::{Attempt, Outcome};
 use canyon_domain::failure::Phase;
 use canyon_domain::fetched_module::FetchedModule;
@@ -33,6 +34,10 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         metrics: metrics(of),
         refused_deletions: of.refused_deletions,
         runner_id: of.runner.to_string(),
+        fallback: of.fallback.as_ref().map(|fallback| Fallback {
+            instead_of: fallback.instead_of.to_string(),
+            reason: fallback.reason.clone(),
+        }),
         manifest: None,
         waiting: None,
         duration_seconds: of.completed_at.and_then(|end| seconds_between(of.created_at, end)),

@@ -13,9 +13,9 @@ use axum::http::StatusCode;
 use canyon_api::page::{Page, PageQuery};
 use canyon_api::runner_rule::{RunnerRule, RunnerRuleCreateBody, RunnerRuleQuery};
 use canyon_domain::field_error::FieldErrors;
-use canyon_domain::ids::{InvalidId, OrgId, RuleId};
+use canyon_domain::ids::{InvalidId, OrgId, RuleId, RunnerId};
 use canyon_domain::inventory;
-use canyon_domain::runner_rules::Scope;
+use canyon_domain::runner_rules::{MAX_FALLBACKS, Rule, Scope};
 use canyon_store::runner_rules::RuleFilter;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -37,6 +37,7 @@ async fn create(
     let mut faults = FieldErrors::default();
     let body = body.value;
     let runner = fields::id(&mut faults, "runner_id", &body.runner_id);
+    let fallbacks = parse_fallbacks(&mut faults, &body);
     // An empty text means "any", as it does in answers.
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
     let scope = Scope {
@@ -47,8 +48,26 @@ async fn create(
     };
     faults.into_result(())?;
     let Some(runner) = runner else { return Err(ApiError::internal()) };
-    let made = app.create_rule(&caller, runner, scope).await?;
+    let made = app.create_rule(&caller, Rule { runner, fallbacks, scope }).await?;
     Ok((StatusCode::CREATED, Json(render(&caller.org_id, made))))
+}
+
+/// The fallbacks: few, and none of them twice.
+fn parse_fallbacks(faults: &mut FieldErrors, body: &RunnerRuleCreateBody) -> Vec<RunnerId> {
+    const FIELD: &str = "fallback_runner_ids";
+    let given = &body.fallback_runner_ids;
+    if given.len() > MAX_FALLBACKS {
+        faults.add(FIELD, format!("has at most {MAX_FALLBACKS} entries"));
+        return Vec::new();
+    }
+    let parse = |(at, text): (usize, &String)| {
+        let path = format!("{FIELD}[{at}]");
+        if *text == body.runner_id || given.iter().take(at).any(|earlier| earlier == text) {
+            faults.add(&path, "is named before");
+        }
+        fields::id(faults, &path, text)
+    };
+    given.iter().enumerate().filter_map(parse).collect()
 }
 
 /// List the runner rules.
@@ -115,6 +134,7 @@ fn render(org: &OrgId, of: inventory::RunnerRule) -> RunnerRule {
         org_id: org.to_string(),
         id: of.id.0,
         runner_id: of.runner_id.into(),
+        fallback_runner_ids: of.fallback_runner_ids.into_iter().map(Into::into).collect(),
         created_at: of.created_at,
         project_id: of.scope.project.map(String::from).unwrap_or_default(),
         env_type_id: of.scope.env_type.map(String::from).unwrap_or_default(),

@@ -156,6 +156,67 @@ async fn a_rule_is_made_read_filtered_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_rule_has_fallbacks_that_keep_states_where_its_runner_does() {
+    let api = Api::start().await;
+    api.furnish().await;
+    for id in ["second", "third"] {
+        api.make("/runners", local_runner(id)).await;
+    }
+    let mut elsewhere = local_runner("elsewhere");
+    elsewhere["state_storage_configuration"] = json!({ "type": "local", "path": "/srv/other" });
+    api.make("/runners", elsewhere).await;
+    let rule = |fallbacks: &[&str]| json!({ "runner_id": "shared", "project_id": "shop", "fallback_runner_ids": fallbacks });
+    let before = api.audit().await;
+    for (fallbacks, faults) in [
+        (
+            &["absent", "elsewhere", "second"][..],
+            &["[0]` names no runner", "[1]` keeps states"][..],
+        ),
+        (&["shared", "second", "second", "../x"], &["[0]` is named", "[2]` is named", "[3]` "]),
+        (&["a1", "a2", "a3", "a4", "a5"], &["` has at most 4 entries"]),
+    ] {
+        let refused = api.post("/runner-rules", rule(fallbacks)).await;
+        assert_eq!(refused.0, 400, "{refused:?}");
+        for fault in faults {
+            let expected = format!("`fallback_runner_ids{fault}");
+            assert!(message(&refused).contains(&expected), "{expected}: {refused:?}");
+        }
+    }
+    let absent =
+        json!({ "runner_id": "absent", "project_id": "shop", "fallback_runner_ids": ["second"] });
+    let refused = api.post("/runner-rules", absent).await;
+    assert!(message(&refused).starts_with("`runner_id` names no runner"), "{refused:?}");
+    assert_eq!(api.audit().await, before, "nothing is written");
+
+    let made = api.make("/runner-rules", rule(&["second", "third"])).await;
+    assert_eq!(made["fallback_runner_ids"], json!(["second", "third"]));
+    let path = format!("/runner-rules/{}", made["id"].as_str().unwrap());
+    assert_eq!(api.get(&path).await, (200, made));
+    let found = api.get("/runner-rules?byRunnerId=third").await.1;
+    assert_eq!(found["items"].as_array().unwrap().len(), 1, "a fallback is found");
+    let refused = api.delete("/runners/third").await;
+    assert!(refused.0 == 409 && message(&refused).contains("runner rule"), "{refused:?}");
+
+    let env = api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
+    assert_eq!(env["fallback_runner_ids"], json!(["second", "third"]));
+    assert_eq!(api.delete(&path).await.0, 204);
+    let refused = api.delete("/runners/third").await;
+    assert!(refused.0 == 409 && message(&refused).contains("environment `main`"), "{refused:?}");
+
+    api.make("/runner-rules", rule(&["second"])).await;
+    let refresh = "/projects/shop/envs/main/actions/refresh_runner";
+    let changed =
+        json!({ "runner_id": "shared", "fallback_runner_ids": ["second"], "updated": true });
+    assert_eq!(api.act(refresh).await, (200, changed.clone()));
+    let mut same = changed;
+    same["updated"] = json!(false);
+    assert_eq!(api.act(refresh).await, (200, same));
+    assert_eq!(api.delete("/runners/third").await.0, 204, "nothing uses it any more");
+    let main = api.get("/projects/shop/envs/main").await.1;
+    assert_eq!(main["fallback_runner_ids"], json!(["second"]));
+}
+
+#[tokio::test]
 async fn a_second_rule_for_the_same_scope_is_refused_and_the_first_is_named() {
     let api = Api::start().await;
     api.furnish().await;

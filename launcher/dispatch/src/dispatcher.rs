@@ -100,6 +100,15 @@ pub enum RemovalOutcome {
     JobAlive,
 }
 
+/// What a new job needs of the agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentNeed {
+    /// An agent that will take the job, perhaps after others have ended.
+    Presence,
+    /// An agent that takes the job at once.
+    Room,
+}
+
 /// A kind of compute. Every function is idempotent and may be called by two launchers at once.
 #[async_trait]
 pub trait Dispatcher: Send + Sync {
@@ -152,9 +161,10 @@ pub trait Dispatcher: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Why no agent would take a job that is started now, for kinds whose jobs agents launch. A job
+    /// Why no agent fulfils `need` for a job that is started now, for kinds whose jobs agents launch. A job
     /// that is started nevertheless waits.
-    async fn no_agent_reason(&self) -> Option<String> {
+    async fn no_agent_reason(&self, need: AgentNeed) -> Option<String> {
+        let _ = need;
         None
     }
 

@@ -31,7 +31,8 @@ mod rate_limiter;
 pub use ambient_aws::AmbientAws;
 pub use check::CheckReports;
 pub use dispatcher::{
-    Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode, TAIL_LIMIT, TailStream,
+    AgentNeed, Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode, TAIL_LIMIT,
+    TailStream,
 };
 pub use error::{DispatchError, OnFailure};
 pub use platform::{ChosenAgent, Platform, Target};

@@ -1,8 +1,10 @@
 //! The agents that may launch jobs of a runner, and a summary of their state.
 
 use super::dispatcher::AgentDispatcher;
+use canyon_dispatch::AgentNeed;
 use canyon_domain::agent::{Adoption, Agent, waiting_reason};
 use canyon_domain::agent_job::AgentJob;
+use canyon_domain::agent_job::room::have_room;
 use canyon_domain::causes::Causes;
 use canyon_domain::ids::AgentId;
 use canyon_domain::runner::agents::AgentTarget;
@@ -95,17 +97,24 @@ impl AgentDispatcher {
         Ok(format!("these agents are connected and take its jobs: {}{choice}", able.join(", ")))
     }
 
-    /// Why no agent takes jobs of the runner now; `None` if one does. `None` also if the deployment
+    /// Why no agent fulfils `need` for a new job of the runner; `None` if one does. `None` also if the deployment
     /// names an agent: its job waits for that agent, and ends if the agent is deleted.
-    pub(super) async fn missing_agents(&self) -> Option<String> {
+    pub(super) async fn missing_agents(&self, need: AgentNeed) -> Option<String> {
         if self.target.agent.is_some() {
             return None;
         }
         // If the table cannot be read, the launch reports the failure.
         let agents = self.agents().await.ok()?;
         let (kind, now) = (self.target.definition.runner_type(), self.now());
-        let is_absent = agents.iter().all(|agent| !agent.is_at_work(kind, now));
-        is_absent.then(|| {
+        let is_missing = match need {
+            AgentNeed::Presence => agents.iter().all(|agent| !agent.is_at_work(kind, now)),
+            AgentNeed::Room => {
+                let (org, runner) = (self.target.org, self.target.runner);
+                let jobs = self.platform.table.agent_jobs(org, runner).await.ok()?;
+                !have_room(&agents, &jobs, kind, now)
+            }
+        };
+        is_missing.then(|| {
             waiting_reason(&agents, &self.target.runner_id, self.agent_target(), kind, now)
         })
     }

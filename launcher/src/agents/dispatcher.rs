@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_dispatch::kubernetes::manifest;
 use canyon_dispatch::{
-    CheckReports, DispatchError, Dispatcher, JobRef, Launch, RemovalOutcome, Started, StopMode,
-    TailStream, Target,
+    AgentNeed, CheckReports, DispatchError, Dispatcher, JobRef, Launch, RemovalOutcome, Started,
+    StopMode, TailStream, Target,
 };
 use canyon_domain::agent::{Agent, in_offer_order};
 use canyon_domain::agent_job::{AgentJob, DesiredState, JobSpec, TailRequest};
@@ -372,8 +372,8 @@ impl Dispatcher for AgentDispatcher {
         Ok(found.into_iter().filter(|job| job.desired < DesiredState::Forget).map(name).collect())
     }
 
-    async fn no_agent_reason(&self) -> Option<String> {
-        self.missing_agents().await
+    async fn no_agent_reason(&self, need: AgentNeed) -> Option<String> {
+        self.missing_agents(need).await
     }
 
     async fn check(&self, reports: &CheckReports) {

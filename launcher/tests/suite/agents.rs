@@ -3,7 +3,8 @@
 
 use crate::world::{Moved, World, record};
 use canyon_dispatch::{
-    CheckReports, ChosenAgent, Dispatcher, JobRef, Launch, Platform, RemovalOutcome, Target,
+    AgentNeed, CheckReports, ChosenAgent, Dispatcher, JobRef, Launch, Platform, RemovalOutcome,
+    Target,
 };
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, DesiredState};
@@ -297,7 +298,8 @@ async fn a_job_without_a_free_agent_notifies_agents_that_may_have_room_by_now() 
 async fn a_runner_has_no_agent_until_a_selected_one_polls() {
     let far = Far::new().await;
     let mut berlin = far.agent("berlin").await;
-    let absence = async |id: &str| far.dispatcher(&named(id)).no_agent_reason().await;
+    let absence =
+        async |id: &str| far.dispatcher(&named(id)).no_agent_reason(AgentNeed::Presence).await;
     assert_eq!(absence("berlin").await, None);
     let never =
         "waiting for an agent of runner `far`: none has ever connected that is called `boston`";
@@ -306,6 +308,25 @@ async fn a_runner_has_no_agent_until_a_selected_one_polls() {
     assert!(absence("berlin").await.unwrap().contains("runner `far`, last seen 20"));
     far.polls(&mut berlin).await;
     assert_eq!(absence("berlin").await, None);
+}
+
+#[tokio::test]
+async fn a_runner_has_no_room_once_its_agents_have_as_many_orders_as_free_places() {
+    let far = Far::new().await;
+    let busy = async |id: &str| far.dispatcher(&named(id)).no_agent_reason(AgentNeed::Room).await;
+    assert!(busy("berlin").await.unwrap().contains("none has ever connected"));
+    // It runs four jobs at once.
+    let mut berlin = far.agent("berlin").await;
+    far.clock().by(61);
+    far.polls(&mut berlin).await;
+    let dispatcher = far.dispatcher(&named("berlin"));
+    for _ in 0..4 {
+        assert_eq!(busy("berlin").await, None);
+        dispatcher.start(&far.launch().await).await.unwrap();
+    }
+    let full = busy("berlin").await.unwrap();
+    assert!(full.ends_with("all 1 connected agents are busy"), "{full}");
+    assert_eq!(dispatcher.no_agent_reason(AgentNeed::Presence).await, None, "it is there");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Limits on concurrent attempts: never more, and no slot is lost.
 
-use crate::world::{World, record};
+use crate::world::{RUNNER, World, record};
 use canyon_domain::attempt::Outcome;
 use canyon_domain::concurrency::{ConcurrencyLimit, LimitScope};
 use canyon_domain::deployment::Status;
@@ -14,7 +14,7 @@ use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 
-async fn limit(world: &World, org: OrgUuid, scope: &str, max_jobs: u32) -> LimitScope {
+pub(crate) async fn limit(world: &World, org: OrgUuid, scope: &str, max_jobs: u32) -> LimitScope {
     let scope: LimitScope = scope.parse().unwrap();
     let updated_at = world.clock.now();
     let limit = ConcurrencyLimit { scope: scope.clone(), max_jobs, updated_at };
@@ -157,7 +157,7 @@ async fn a_deployment_without_an_agent_holds_no_slot_and_waits_for_one() {
     let world = World::new().await;
     let (org, script) = world.organization("acme").await;
     let absent = "waiting for an agent of runner `somewhere`: none has ever connected";
-    *script.absence.lock().unwrap() = Some(absent.to_owned());
+    script.absence.lock().unwrap().insert(RUNNER, absent.to_owned());
     let unlimited = world.accept(org).await;
     world.reconcile(unlimited).await;
     assert!(world.read(unlimited).await.open_attempt().is_some(), "it takes no slot");
@@ -171,7 +171,7 @@ async fn a_deployment_without_an_agent_holds_no_slot_and_waits_for_one() {
     assert_eq!(waits.hold, Some(Hold::Agent));
     assert!(world.table.held_slots(org, &scope).await.unwrap().is_empty());
 
-    *script.absence.lock().unwrap() = None;
+    script.absence.lock().unwrap().clear();
     world.clock.by(30);
     world.reconcile(due).await;
     assert!(world.read(due).await.open_attempt().is_some());

@@ -9,6 +9,7 @@ mod cleanup;
 mod concurrency;
 mod disabled_runner;
 mod fairness;
+mod fallbacks;
 mod late_salvage;
 mod platform;
 mod profiles;

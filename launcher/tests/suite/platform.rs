@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use canyon_dispatch::{
-    CheckReports, DispatchError, Dispatcher, JobRef, Launch, Platform, RemovalOutcome, Started,
-    StopMode, TailStream, Target,
+    AgentNeed, CheckReports, DispatchError, Dispatcher, JobRef, Launch, Platform, RemovalOutcome,
+    Started, StopMode, TailStream, Target,
 };
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
-use canyon_domain::ids::OrgUuid;
+use canyon_domain::ids::{OrgUuid, RunnerId};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
@@ -26,8 +26,8 @@ pub(crate) struct Script {
     pub(crate) removals_until_gone: Mutex<usize>,
     /// The definition of the last dispatcher.
     pub(crate) definition: Mutex<Option<serde_json::Value>>,
-    /// Why no agent would take a job, if so.
-    pub(crate) absence: Mutex<Option<String>>,
+    /// Why no agent would take a job, for the runners without one.
+    pub(crate) absence: Mutex<HashMap<&'static str, String>>,
     /// What the platform has of a dead job's log.
     pub(crate) log: Mutex<Vec<u8>>,
     /// The same for its events.
@@ -83,11 +83,11 @@ impl Platform for Scripted {
         let script = self.of(target.org);
         script.asked.lock().unwrap().push("runner");
         *script.definition.lock().unwrap() = Some(target.definition.to_value());
-        Arc::new(Scene(script))
+        Arc::new(Scene(script, target.runner_id.clone()))
     }
 }
 
-struct Scene(Arc<Script>);
+struct Scene(Arc<Script>, RunnerId);
 
 #[async_trait]
 impl Dispatcher for Scene {
@@ -144,9 +144,9 @@ impl Dispatcher for Scene {
         Ok(self.0.jobs.lock().unwrap().clone())
     }
 
-    async fn no_agent_reason(&self) -> Option<String> {
+    async fn no_agent_reason(&self, _: AgentNeed) -> Option<String> {
         self.0.ask("absence").await;
-        self.0.absence.lock().unwrap().clone()
+        self.0.absence.lock().unwrap().get(self.1.as_str()).cloned()
     }
 
     async fn check(&self, _: &CheckReports) {

@@ -118,8 +118,14 @@ impl World {
         };
         self.table.create_env_type(org, &env_type, &record()).await.unwrap();
         self.table.create_project(org, &project, &record()).await.unwrap();
-        self.table.create_runner(org, &runner(now), &record()).await.unwrap();
+        self.runner(org, RUNNER, "/srv/state").await;
         (org, self.scripted.of(org))
+    }
+
+    /// Creates a runner that keeps states in the folder `states`.
+    pub(crate) async fn runner(&self, org: OrgUuid, id: &str, states: &str) {
+        let runner = runner(id, states, self.clock.now());
+        self.table.create_runner(org, &runner, &record()).await.unwrap();
     }
 
     /// Accepts a deployment into its own environment, due now.
@@ -129,9 +135,20 @@ impl World {
 
     /// The same with variables of the module.
     pub(crate) async fn accept_with(&self, org: OrgUuid, variables: Value) -> Due {
+        self.accept_on(org, variables, &[]).await
+    }
+
+    /// The same in an environment with fallbacks.
+    pub(crate) async fn accept_on(
+        &self,
+        org: OrgUuid,
+        variables: Value,
+        fallbacks: &[&str],
+    ) -> Due {
         let now = self.clock.now();
         let id = DeploymentId(System.id(now));
         let mut environment = environment(&format!("env-{}", id.0.simple()), now);
+        environment.fallback_runner_ids = fallbacks.iter().map(|id| id.parse().unwrap()).collect();
         self.table.create_environment(org, &environment, &record()).await.unwrap();
         environment.queue.join(id).unwrap();
         environment.version += 1;
@@ -199,14 +216,14 @@ impl World {
     }
 }
 
-fn runner(now: Timestamp) -> RunnerRecord {
+fn runner(id: &str, states: &str, now: Timestamp) -> RunnerRecord {
     let definition = RunnerDefinition::parse(json!({
         "runner_configuration": { "type": "local" },
-        "state_storage_configuration": { "type": "local", "path": "/srv/state" },
+        "state_storage_configuration": { "type": "local", "path": states },
     }));
     RunnerRecord {
         uuid: canyon_domain::ids::RunnerUuid(Uuid::now_v7()),
-        id: RUNNER.parse().unwrap(),
+        id: id.parse().unwrap(),
         runner_type: "local".to_owned(),
         definition: definition.unwrap().to_value().to_string(),
         sealed_secrets: None,
@@ -229,6 +246,7 @@ fn environment(name: &str, now: Timestamp) -> Environment {
         status: EnvironmentStatus::Active,
         status_message: None,
         runner_id: RUNNER.parse().unwrap(),
+        fallback_runner_ids: Vec::new(),
         created_at: now,
         updated_at: now,
         queue: DeploymentQueue::default(),
@@ -250,6 +268,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         env_uuid: environment.uuid,
         env_type: None,
         runner: environment.runner_id.clone(),
+        fallback: None,
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,

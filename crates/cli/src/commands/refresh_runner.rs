@@ -29,7 +29,7 @@ pub(crate) async fn run(
 ) -> Result<Exit, CliError> {
     let environment = Resource::environment(arguments.project, arguments.environment);
     let before = match client.get(&environment.path()).await {
-        Ok(mut found) => found["runner_id"].take(),
+        Ok(found) => found,
         Err(error) => return Err(environment.explain(client, error).await),
     };
     let mut path = environment.path();
@@ -39,7 +39,7 @@ pub(crate) async fn run(
     match client.act(&path, &options).await {
         Ok(mut result) => {
             output.notice(&change(&environment.full_name(), &before, &result, arguments.dry_run));
-            result["previous_runner_id"] = before;
+            result["previous_runner_id"] = before["runner_id"].clone();
             output.resource(&result)?;
         }
         Err(error) => return Err(environment.explain(client, error).await),
@@ -49,11 +49,19 @@ pub(crate) async fn run(
 
 /// From which runner to which, in a sentence.
 fn change(environment: &str, before: &Value, result: &Value, is_dry_run: bool) -> String {
-    let name = |runner: &Value| runner.as_str().unwrap_or("?").to_owned();
-    let (before, after) = (name(before), name(&result["runner_id"]));
+    let (before, after) = (linked(before), linked(result));
     if before == after {
-        return format!("{environment} keeps runner `{before}`");
+        return format!("{environment} keeps runner {before}");
     }
     let verb = if is_dry_run { "would change" } else { "has changed" };
-    format!("{environment} {verb} from runner `{before}` to runner `{after}`")
+    format!("{environment} {verb} from runner {before} to runner {after}")
+}
+
+/// The runner in an answer, with its fallbacks.
+fn linked(answer: &Value) -> String {
+    let name = |runner: &Value| format!("`{}`", runner.as_str().unwrap_or("?"));
+    let runner = name(&answer["runner_id"]);
+    let fallbacks: Vec<_> =
+        answer["fallback_runner_ids"].as_array().into_iter().flatten().map(name).collect();
+    if fallbacks.is_empty() { runner } else { format!("{runner} (else {})", fallbacks.join(", ")) }
 }

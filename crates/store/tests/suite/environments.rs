@@ -11,7 +11,7 @@ on_each_table!(
     of_16_creators_of_an_environment_one_wins_and_its_parts_are_used_once,
     an_environment_of_an_absent_thing_is_refused_and_the_first_absent_thing_is_named,
     of_16_writers_that_read_one_version_one_wins,
-    a_relink_moves_the_use_from_one_runner_to_the_other,
+    a_relink_moves_the_uses_from_some_runners_to_the_others,
     environments_of_one_project_are_listed_without_projects_of_the_same_prefix,
 );
 
@@ -51,10 +51,11 @@ async fn an_environment_of_an_absent_thing_is_refused_and_the_first_absent_thing
 ) {
     let World { table, org } = World::new(table).await;
     let before = everything(&table).await;
-    let break_reference: [fn(&mut Environment); 3] = [
+    let break_reference: [fn(&mut Environment); 4] = [
         |environment| environment.project_id = id("absent"),
         |environment| environment.env_type_id = id("absent"),
         |environment| environment.runner_id = id("absent"),
+        |environment| environment.fallback_runner_ids = vec![id("absent")],
     ];
     for (missing, break_reference) in (1..).zip(break_reference) {
         let mut dev = environment("shop", "dev");
@@ -89,28 +90,53 @@ async fn of_16_writers_that_read_one_version_one_wins(table: Table) {
     assert_eq!(everything(&world.table).await, before);
 }
 
-async fn a_relink_moves_the_use_from_one_runner_to_the_other(table: Table) {
+async fn a_relink_moves_the_uses_from_some_runners_to_the_others(table: Table) {
     let (world, dev) = World::with_dev(table).await;
     let World { table, org } = &world;
-    table.create_runner(*org, &runner("other", "local"), &record()).await.unwrap();
+    for name in ["other", "third"] {
+        table.create_runner(*org, &runner(name, "local"), &record()).await.unwrap();
+    }
+    let linked = |dev: &Environment| dev.runner_ids().cloned().collect::<Vec<_>>();
     let relinked = race(|n| {
         let (World { table, org }, mut dev) = (world.clone(), dev.clone());
         dev.runner_id = id(["other", "absent"][n % 2]);
+        dev.fallback_runner_ids = vec![id("laptop")];
         dev.version += 1;
-        async move { table.relink_environment(org, &dev, &id("laptop"), &record()).await.unwrap() }
+        let former = [id("laptop")];
+        async move { table.relink_environment(org, &dev, &former, &record()).await.unwrap() }
     })
     .await;
     assert_eq!(count(&relinked, &Saved::Yes), 1, "{relinked:?}");
     let uses = async || {
         let runner = |name| keys::runner(*org, &id(name));
-        (world.uses(&runner("laptop")).await, world.uses(&runner("other")).await)
+        let (first, second) =
+            (world.uses(&runner("laptop")).await, world.uses(&runner("other")).await);
+        (first, second, world.uses(&runner("third")).await)
     };
-    assert_eq!(uses().await, (0, 1));
+    assert_eq!(uses().await, (1, 1, 0));
 
-    let mut same = world.env("dev").await;
-    same.version += 1;
-    let saved = table.relink_environment(*org, &same, &id("other"), &record()).await.unwrap();
-    assert_eq!((saved, uses().await), (Saved::Yes, (0, 1)), "to the runner that it has");
+    for (fallbacks, expected) in [
+        (vec!["laptop"], (1, 1, 0)),
+        (vec!["third", "laptop"], (1, 1, 1)),
+        (vec!["third"], (0, 1, 1)),
+        (vec![], (0, 1, 0)),
+    ] {
+        let mut next = world.env("dev").await;
+        let former = linked(&next);
+        next.fallback_runner_ids = fallbacks.iter().copied().map(id).collect();
+        next.version += 1;
+        let saved = table.relink_environment(*org, &next, &former, &record()).await.unwrap();
+        assert_eq!((saved, uses().await), (Saved::Yes, expected), "{former:?} to {fallbacks:?}");
+    }
+
+    let mut next = world.env("dev").await;
+    let former = linked(&next);
+    next.fallback_runner_ids = vec![id("third"), id("laptop")];
+    next.version += 1;
+    table.relink_environment(*org, &next, &former, &record()).await.unwrap();
+    let next = world.env("dev").await;
+    let deleted = table.delete_environment(*org, &next, &record()).await.unwrap();
+    assert_eq!((deleted, uses().await), (Deleted::Yes, (0, 0, 0)));
 }
 
 async fn environments_of_one_project_are_listed_without_projects_of_the_same_prefix(table: Table) {

@@ -49,7 +49,13 @@ fn twin() -> Twin {
     };
     let scope = Scope { project: Some(id("shop")), env_type: Some(id("testing")) };
     let rule_id = RuleId(Uuid::from_u128(5));
-    let rule = RunnerRule { id: rule_id, runner_id: id("laptop"), scope, created_at: at(0) };
+    let rule = RunnerRule {
+        id: rule_id,
+        runner_id: id("laptop"),
+        fallback_runner_ids: Vec::new(),
+        scope,
+        created_at: at(0),
+    };
     Twin { rule, dev, deployment, key }
 }
 

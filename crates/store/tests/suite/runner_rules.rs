@@ -18,16 +18,26 @@ on_each_table!(
 
 fn rule(runner: &str, project: Option<&str>, env_type: Option<&str>) -> RunnerRule {
     let scope = Scope { project: project.map(id), env_type: env_type.map(id) };
-    RunnerRule { id: RuleId(Uuid::now_v7()), runner_id: id(runner), scope, created_at: at(0) }
+    RunnerRule {
+        id: RuleId(Uuid::now_v7()),
+        runner_id: id(runner),
+        fallback_runner_ids: Vec::new(),
+        scope,
+        created_at: at(0),
+    }
 }
 
 async fn of_16_rules_of_one_scope_one_is_created_and_its_deletion_frees_the_scope(table: Table) {
     let world = World::new(table).await;
-    world.table.create_runner(world.org, &runner("other", "local"), &record()).await.unwrap();
+    for name in ["other", "third"] {
+        world.table.create_runner(world.org, &runner(name, "local"), &record()).await.unwrap();
+    }
     let uses = async || {
         let runners = ["laptop", "other"].map(|name| keys::runner(world.org, &id(name)));
         let of_type = keys::env_type(world.org, &id("testing"));
-        (world.uses(&runners[0]).await + world.uses(&runners[1]).await, world.uses(&of_type).await)
+        let of_first = world.uses(&runners[0]).await + world.uses(&runners[1]).await;
+        let of_fallback = world.uses(&keys::runner(world.org, &id("third"))).await;
+        (of_first, of_fallback, world.uses(&of_type).await)
     };
     let scopes = [
         (None, None),
@@ -39,7 +49,8 @@ async fn of_16_rules_of_one_scope_one_is_created_and_its_deletion_frees_the_scop
         for round in 0..2 {
             let made = race(|n| {
                 let World { table, org } = world.clone();
-                let rule = rule(["laptop", "other"][n % 2], project, env_type);
+                let mut rule = rule(["laptop", "other"][n % 2], project, env_type);
+                rule.fallback_runner_ids = vec![id("third")];
                 async move { (table.create_rule(org, &rule, &record()).await.unwrap(), rule) }
             })
             .await;
@@ -47,7 +58,7 @@ async fn of_16_rules_of_one_scope_one_is_created_and_its_deletion_frees_the_scop
             assert_eq!(winners.len(), 1, "{project:?} {env_type:?}");
             assert!(made.iter().all(|(made, _)| matches!(made, Created::Yes | Created::Exists)));
             let winner = winners[0].1.clone();
-            assert_eq!(uses().await, (1, i64::from(env_type.is_some())));
+            assert_eq!(uses().await, (1, 1, i64::from(env_type.is_some())));
             assert_eq!(world.table.rule(world.org, winner.id).await.unwrap(), Some(winner.clone()));
             let gone = race(|_| {
                 let (World { table, org }, winner) = (world.clone(), winner.clone());
@@ -55,7 +66,7 @@ async fn of_16_rules_of_one_scope_one_is_created_and_its_deletion_frees_the_scop
             })
             .await;
             assert_eq!(count(&gone, &Deleted::Yes), 1, "{gone:?} in round {round}");
-            assert_eq!(uses().await, (0, 0));
+            assert_eq!(uses().await, (0, 0, 0));
         }
     }
 }
@@ -63,7 +74,13 @@ async fn of_16_rules_of_one_scope_one_is_created_and_its_deletion_frees_the_scop
 async fn a_rule_for_an_absent_thing_is_refused_and_nothing_is_written(table: Table) {
     let World { table, org } = World::new(table).await;
     let before = everything(&table).await;
-    let cases = [(rule("absent", None, None), 2), (rule("laptop", None, Some("absent")), 4)];
+    let mut with_absent = rule("laptop", None, None);
+    with_absent.fallback_runner_ids = vec![id("absent")];
+    let cases = [
+        (rule("absent", None, None), 2),
+        (with_absent, 3),
+        (rule("laptop", None, Some("absent")), 3),
+    ];
     for (rule, missing) in cases {
         let made = table.create_rule(org, &rule, &record()).await.unwrap();
         assert_eq!(made, Created::Missing(missing), "{rule:?}");
