@@ -56,13 +56,14 @@ pub struct DeploymentCreateBody {
     /// With `state`: the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_command: Option<StateCommandBody>,
-    /// `age` public key to encrypt all outputs to. Without it, sensitive outputs are not stored.
+    /// `age` public key to encrypt all outputs to, or up to 10, with commas between them: each secret key alone then reads
+    /// them. Without it, sensitive outputs are not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^age[a-z0-9]+$", max_length = 200)]
+    #[schema(pattern = "^age[a-z0-9]+(,age[a-z0-9]+){0,9}$", max_length = 2000)]
     pub encrypted_outputs_recipient: Option<String>,
-    /// `age` public key to encrypt the logs to.
+    /// `age` public key to encrypt the logs to, or up to 10, with commas between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^age[a-z0-9]+$", max_length = 200)]
+    #[schema(pattern = "^age[a-z0-9]+(,age[a-z0-9]+){0,9}$", max_length = 2000)]
     pub encrypted_logs_recipient: Option<String>,
     /// Only check the request: neither store nor run it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

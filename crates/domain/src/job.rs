@@ -25,10 +25,10 @@ pub struct Bundle {
     /// The secret inputs by name, sealed (`inputs::sealing_context`); a job gets them opened.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sealed_inputs: BTreeMap<String, String>,
-    /// `age` public key to encrypt the outputs to.
+    /// `age` public keys to encrypt the outputs to ([`crate::age_recipients`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted_outputs_recipient: Option<String>,
-    /// `age` public key to encrypt the logs to.
+    /// The same for the logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted_logs_recipient: Option<String>,
     /// The log level of the runner itself.

@@ -320,10 +320,10 @@ fn secrets_are_masked_and_the_modules_environment_has_none_of_canyons() {
 #[test]
 fn an_encrypted_run_sends_nothing_in_clear() {
     let home = Home::new();
-    let identity = age::x25519::Identity::generate();
-    let recipient = identity.to_public().to_string();
+    let people = [(); 2].map(|()| age::x25519::Identity::generate());
+    let recipients = people.each_ref().map(|identity| identity.to_public().to_string()).join(",");
     let bundle = json!({"bundle": {
-        "encrypted_logs_recipient": recipient, "encrypted_outputs_recipient": recipient,
+        "encrypted_logs_recipient": recipients, "encrypted_outputs_recipient": recipients,
         "module": {"inputs": {"word": "visible-word"}},
     }});
     let (exit, server) = run(&home, THREE, &bundle);
@@ -331,7 +331,11 @@ fn an_encrypted_run_sends_nothing_in_clear() {
     assert_eq!(exit, 0);
     let (frames, rest) = decode_frames(&plane.streams["log"]).unwrap();
     assert!(rest.is_empty());
-    let open = |bytes: &[u8]| String::from_utf8(age::decrypt(&identity, bytes).unwrap()).unwrap();
+    let open = |bytes: &[u8]| {
+        let [one, other] = people.each_ref().map(|identity| age::decrypt(identity, bytes).unwrap());
+        assert_eq!(one, other, "each of the two reads it alone");
+        String::from_utf8(one).unwrap()
+    };
     let log: String = frames.iter().map(|frame| open(frame)).collect();
     assert!(log.starts_with("==> attempt 1") && log.ends_with("==> done\n"), "{log}");
     assert!(

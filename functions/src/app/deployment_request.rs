@@ -3,6 +3,7 @@
 use super::deploy::DeploymentRequest;
 use super::state_command_request;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
+use canyon_domain::age_recipients::{self, MAX_RECIPIENTS};
 use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
@@ -35,9 +36,8 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         ("encrypted_outputs_recipient", &body.encrypted_outputs_recipient),
         ("encrypted_logs_recipient", &body.encrypted_logs_recipient),
     ] {
-        let good = |text: &String| text.parse::<age::x25519::Recipient>().is_ok();
-        if !recipient.as_ref().is_none_or(good) {
-            faults.add(field, "is not an `age` public key (age1...)");
+        if let Some(reason) = recipient.as_ref().and_then(|text| recipients_fault(text)) {
+            faults.add(field, reason);
         }
     }
     if body.rollback_to_deployment_id.is_some() && body.mode != RequestedMode::Rollback {
@@ -90,6 +90,20 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         state_command,
     };
     faults.into_result(order)
+}
+
+/// What is wrong with the `age` public keys in `text`.
+fn recipients_fault(text: &str) -> Option<String> {
+    let keys: Vec<_> = age_recipients::split(text).collect();
+    if keys.len() > MAX_RECIPIENTS {
+        return Some(format!("has at most {MAX_RECIPIENTS} `age` public keys"));
+    }
+    let is_key = |key: &&str| key.parse::<age::x25519::Recipient>().is_ok();
+    let wrong = keys.iter().position(|key| !is_key(key));
+    wrong.map(|at| match keys.len() {
+        1 => "is not an `age` public key (age1...)".to_owned(),
+        _ => format!("has no `age` public key (age1...) at position {} between its commas", at + 1),
+    })
 }
 
 fn check_secret_inputs(body: &DeploymentCreateBody, faults: &mut FieldErrors) {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const ABSENT: &str = "0190a0b0-89ab-7def-8123-456789abcdef";
+const KEY: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
 fn with(changes: &Value) -> Value {
     let mut body = order();
@@ -79,6 +80,11 @@ async fn what_cannot_be_deployed_is_refused_with_its_field_and_leaves_nothing() 
         (code(json!({ "source": "git::https://h/r.git" })), "module.source_code"),
         (json!({ "encrypted_outputs_recipient": "age1x" }), "encrypted_outputs_recipient"),
         (json!({ "encrypted_logs_recipient": "ssh-rsa x" }), "encrypted_logs_recipient"),
+        (json!({ "encrypted_logs_recipient": format!("{KEY},") }), "encrypted_logs_recipient"),
+        (
+            json!({ "encrypted_logs_recipient": (vec![KEY; 11].join(",")) }),
+            "encrypted_logs_recipient",
+        ),
         (json!({ "manifest": { "workloads": { "web": {} } } }), "manifest"),
         (json!({ "mode": "plan_only", "plan_only": false }), "plan_only"),
         (json!({ "rollback_to_deployment_id": ABSENT }), "rollback_to_deployment_id"),

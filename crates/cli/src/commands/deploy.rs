@@ -206,6 +206,11 @@ impl Request {
     }
 }
 
+/// The form of several `age` public keys in a request.
+fn joined(recipients: &[String]) -> Option<String> {
+    (!recipients.is_empty()).then(|| recipients.join(","))
+}
+
 fn body(request: &Request, of: ModuleOfRequest) -> DeploymentCreateBody {
     let flags = &request.flags;
     DeploymentCreateBody {
@@ -213,8 +218,8 @@ fn body(request: &Request, of: ModuleOfRequest) -> DeploymentCreateBody {
         module: of.module,
         secret_inputs: of.secret_inputs,
         rollback_to_deployment_id: request.rollback_to,
-        encrypted_outputs_recipient: flags.outputs_recipient.clone(),
-        encrypted_logs_recipient: flags.logs_recipient.clone(),
+        encrypted_outputs_recipient: joined(&flags.outputs_recipient),
+        encrypted_logs_recipient: joined(&flags.logs_recipient),
         priority: flags.priority.map(Priority::from),
         accept_state: flags.accept_state,
         targets: flags.target.clone(),

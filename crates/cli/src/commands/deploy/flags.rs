@@ -43,12 +43,12 @@ pub(crate) struct RunFlags {
     /// Stop waiting after this many seconds; the deployment continues
     #[arg(long, value_name = "SECONDS", conflicts_with = "no_wait")]
     pub(super) timeout: Option<u64>,
-    /// `age` public key to encrypt all outputs to
+    /// `age` public key to encrypt all outputs to; may be repeated
     #[arg(long, value_name = "AGE1...")]
-    pub(super) outputs_recipient: Option<String>,
-    /// `age` public key to encrypt the logs to
+    pub(super) outputs_recipient: Vec<String>,
+    /// `age` public key to encrypt the logs to; may be repeated
     #[arg(long, value_name = "AGE1...")]
-    pub(super) logs_recipient: Option<String>,
+    pub(super) logs_recipient: Vec<String>,
     /// The same key returns the same deployment for 24 hours; without it, the command uses a random one
     #[arg(long, value_name = "KEY")]
     pub(super) idempotency_key: Option<String>,
