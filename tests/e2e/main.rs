@@ -46,6 +46,7 @@ mod protection;
 mod provider_mirrors;
 mod retention;
 mod runner_pages;
+mod runner_variables;
 mod secret_stores;
 mod seed;
 mod service_accounts;

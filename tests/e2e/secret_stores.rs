@@ -5,7 +5,7 @@ use crate::harness::deployments::{assert_succeeded, failure, request};
 use crate::harness::module::inline;
 use crate::harness::programs;
 use crate::harness::server::Server;
-use crate::harness::site::{ENV, PROJECT, Site};
+use crate::harness::site::{ENV, PROJECT, RUNNER, Site};
 use canyon_cloud::parts::vault::Vault;
 use canyon_domain::failure::FailureClass;
 use http::Method;
@@ -89,13 +89,15 @@ async fn a_job_reads_its_secrets_from_vault_as_itself_and_they_are_found_nowhere
 
     refer(&site, "db_password", &["--ref", "shop/db#password"]);
     refer(&site, "db", &["--ref", "shop/db"]);
-    refer(&site, "API_KEY", &["--kind", "environment", "--ref", "shop/api#key"]);
+    let of_runner = ["set", "variable", "--runner", RUNNER, "--store", "team-vault", "API_KEY"];
+    let api_key = ["--kind", "environment", "--ref", "shop/api#key"];
+    site.server.canyon(&[&of_runner[..], &api_key].concat()).done();
     let explained = site.server.canyon(&["explain", "variables", PROJECT, ENV]);
     insta::assert_snapshot!(explained.done(), @r"
-    KIND         NAME         VALUE                         FROM          OVERRIDES
-    terraform    db           team-vault: shop/db           project:shop  -
-    terraform    db_password  team-vault: shop/db#password  project:shop  -
-    environment  API_KEY      team-vault: shop/api#key      project:shop  -
+    KIND         NAME         VALUE                         FROM           OVERRIDES
+    terraform    db           team-vault: shop/db           project:shop   -
+    terraform    db_password  team-vault: shop/db#password  project:shop   -
+    environment  API_KEY      team-vault: shop/api#key      runner:laptop  -
     ");
     let ended = site.run(&request(ENV, Some(inline(TELLING.to_owned())))).await;
     assert_succeeded(&ended);

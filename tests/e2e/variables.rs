@@ -158,6 +158,8 @@ async fn wrong_variables_are_refused_with_what_to_do() {
         &["set", "variable", "--env", "dev", "a=1"][..],
         &["set", "variable", "--project", "shop", "--environment-type", "development", "a=1"],
         &["set", "variable", "--project", "shpo", "a=1"],
+        &["set", "variable", "--runner", "laptop", "--project", "shop", "a=1"],
+        &["set", "variable", "--runner", "lptop", "a=1"],
         &["set", "variable", "--secret", "pin=1234"],
         &["set", "variable", "--kind", "environment", "TF_VAR_a=1", "CANYON_X=1"],
         &["set", "variable", "a=1", "b"],

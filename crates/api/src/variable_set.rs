@@ -13,8 +13,8 @@ use uuid::Uuid;
 /// The variables of one scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VariableSet {
-    /// What they apply to: `organization`, `project:ID` (a project, or the projects of a group), `env-type:ID` or
-    /// `environment:PROJECT/ENV`.
+    /// What they apply to: `runner:ID`, `organization`, `project:ID` (a project, or the projects of a group),
+    /// `env-type:ID` or `environment:PROJECT/ENV`.
     #[schema(example = "project:shop")]
     pub scope: String,
     /// Variables of modules, by name. A module gets those that it declares.

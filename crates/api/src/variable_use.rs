@@ -28,8 +28,8 @@ pub struct VariableUse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct VariableUseQuery {
-    /// Only environments that the variable of this scope is for: `organization`, `project:ID`, `env-type:ID` or
-    /// `environment:PROJECT/ENV`.
+    /// Only environments that the variable of this scope is for: `runner:ID`, `organization`, `project:ID`, `env-type:ID`
+    /// or `environment:PROJECT/ENV`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
 }

@@ -14,6 +14,7 @@ use crate::runner_rules::{Rule, RuleTarget, Scope};
 use crate::scoped_role::Target;
 use crate::state_storage::StateStorage;
 use crate::unfinished_run::UnfinishedRun;
+use crate::variable_scope::VariableTarget;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -184,6 +185,12 @@ impl<'a> From<&'a Environment> for Target<'a> {
 }
 
 impl Environment {
+    /// What determines the variables of a run of this environment on `runner`, which may be another than the environment's.
+    pub fn on<'a>(&'a self, runner: &'a RunnerId) -> VariableTarget<'a> {
+        let Self { project_id, id, env_type_id, .. } = self;
+        VariableTarget { runner, project: project_id, env: id, env_type: env_type_id }
+    }
+
     /// Records that `deployment` has the turn and is being launched, perhaps again.
     pub fn record_launch(&mut self, deployment: &Deployment) {
         let changes = deployment.changes_state() && deployment.mode.creates();

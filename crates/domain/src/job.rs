@@ -12,6 +12,7 @@ use crate::secret_variables::SecretVariables;
 use crate::state_command::StateCommand;
 use crate::unfinished_run::UnfinishedRun;
 use crate::unwritten_state::UnwrittenState;
+use crate::variable_scope::VariableScope;
 use crate::variables::job::{JobVariable, StoredVariable};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -131,7 +132,8 @@ pub struct Job {
 /// limits deletions, format 3 looks for a state that could not be written, format 4 waits for what an unfinished run
 /// left, format 5 has variables, format 6 has git credentials and options of the plan, format 7 has variables of
 /// secret stores, and format 8 has commands on the state: programs of earlier versions would run such a job and leave that out.
-pub const FORMAT: u32 = 8;
+/// Format 9 has variables of a runner, whose scope programs of earlier versions cannot parse.
+pub const FORMAT: u32 = 9;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
@@ -140,6 +142,11 @@ impl Job {
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
+        let of_kept = self.variables.iter().map(|one| &one.from);
+        let mut from = of_kept.chain(self.stored_variables.iter().map(|one| &one.from));
+        if from.any(|scope| matches!(scope, VariableScope::Runner(_))) {
+            return 9;
+        }
         if self.bundle.state_command.is_some() {
             return 8;
         }

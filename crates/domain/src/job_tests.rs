@@ -49,25 +49,28 @@ fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
     };
     assert_eq!(state(unfinished(false)), 2);
     assert_eq!(state(unfinished(true)), 4);
-    let variable = serde_json::json!({
-        "kind": "terraform", "name": "a", "value": "x", "from": "organization",
-    });
-    assert_eq!(job(serde_json::json!({ "variables": [variable] })), 5);
+    let variable = |from: &str| serde_json::json!({ "kind": "terraform", "name": "a", "value": "x", "from": from });
+    assert_eq!(job(serde_json::json!({ "variables": [variable("organization")] })), 5);
+    let variables = [variable("organization"), variable("runner:eu")];
+    assert_eq!(job(serde_json::json!({ "variables": variables })), FORMAT);
     let credential = serde_json::json!({
         "repositories": "https://h", "from": "organization",
         "secret": { "type": "token", "username": "u", "token": "t" },
     });
     assert_eq!(job(serde_json::json!({ "git_credentials": [credential] })), 6);
-    let stored = serde_json::json!({
-        "kind": "terraform", "name": "a", "from": "organization",
-        "reference": { "store": "vault", "ref": "a#b" },
-        "store": { "type": "vault", "url": "https://v", "role": "r" },
-    });
-    assert_eq!(job(serde_json::json!({ "stored_variables": [stored] })), 7);
+    let stored = |from: &str| {
+        serde_json::json!({
+            "kind": "terraform", "name": "a", "from": from,
+            "reference": { "store": "vault", "ref": "a#b" },
+            "store": { "type": "vault", "url": "https://v", "role": "r" },
+        })
+    };
+    assert_eq!(job(serde_json::json!({ "stored_variables": [stored("organization")] })), 7);
+    assert_eq!(job(serde_json::json!({ "stored_variables": [stored("runner:eu")] })), 9);
     let command = serde_json::json!({ "command": "pull" });
     let module = serde_json::json!({ "source": "inline" });
     let bundle = serde_json::json!({ "module": module, "state_command": command });
-    assert_eq!(job(serde_json::json!({ "mode": "state", "bundle": bundle })), FORMAT);
+    assert_eq!(job(serde_json::json!({ "mode": "state", "bundle": bundle })), 8);
     let bundle = |options| serde_json::json!({ "bundle": { "module": { "source": "inline" }, "options": options } });
     assert_eq!(job(bundle(serde_json::json!({ "targets": ["a.b"] }))), 6);
     assert_eq!(job(bundle(serde_json::json!({ "parallelism": 1 }))), 6);

@@ -1,9 +1,9 @@
 //! Variables that an organization keeps for its jobs: Terraform variables and environment variables, in the clear or
 //! secret.
 //!
-//! A set of variables has a scope: the organization, a project or a group of projects, an environment type, or an
-//! environment. A job gets the variables of every set whose scope covers its environment; of two with the same key, the
-//! one with the narrower scope.
+//! A set of variables has a scope: a runner, the organization, a project or a group of projects, an environment type, or
+//! an environment. A job gets the variables of every set whose scope covers its run; of two with the same key, the one
+//! with the nearer scope, in the order of [`VariableScope`].
 
 pub mod edit;
 pub mod effective;

@@ -160,6 +160,7 @@ pub fn variable_sets(of: OrgUuid) -> String {
 /// The object that a set of variables belongs to, if it is an item of its own: a group of projects is none.
 pub fn owner_of_variables(of: OrgUuid, scope: &VariableScope) -> Option<Key> {
     match scope {
+        VariableScope::Runner(id) => Some(runner(of, id)),
         VariableScope::Organization => None,
         VariableScope::Project(id) => Some(project(of, id)),
         VariableScope::EnvType(id) => Some(env_type(of, id)),

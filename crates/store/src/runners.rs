@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::state_storage::StateStorage;
+use canyon_domain::variable_scope::VariableScope;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -203,7 +204,8 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// Deletes a runner, on condition that no environment and no rule uses it. 4 write units.
+    /// Deletes a runner and its variables, on condition that no environment and no rule uses it. 6 write units, and 2
+    /// for each KB of the variables.
     ///
     /// # Errors
     ///
@@ -215,6 +217,8 @@ impl Table {
         id: &RunnerId,
         record: &AuditRecord,
     ) -> Result<Deleted, StoreError> {
-        self.delete_named::<RunnerRecord>(org, &keys::runner(org, id), Vec::new(), record).await
+        let variables = self.variable_set_removal(org, &VariableScope::Runner(id.clone()));
+        let key = keys::runner(org, id);
+        self.delete_named::<RunnerRecord>(org, &key, vec![variables], record).await
     }
 }

@@ -50,7 +50,7 @@ pub(crate) struct Proved {
 
 /// The failure of a job that uses a feature which an older runner would ignore.
 const TOO_OLD: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move a state, judge one \
-    that is in doubt, limit how much a run deletes, pass variables to a module, use git credentials, nor read secret stores. Use the image of this version: `job.image` of the runner";
+    that is in doubt, limit how much a run deletes, pass variables to a module, use git credentials, read secret stores, nor use variables of a runner. Use the image of this version: `job.image` of the runner";
 
 impl App {
     /// The deployment of an attempt whose token has this hash.
@@ -229,10 +229,11 @@ impl App {
         let (environment, unfinished) = self.with_unfinished(of.org, environment).await?;
         let storage = &definition.state_storage;
         let (storage, state) = environment.state_for_job(deployment, storage, unfinished.as_ref());
-        let mut kept = match Box::pin(self.kept_for_job(of.org, &environment)).await? {
-            Ok(kept) => kept,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let mut kept =
+            match Box::pin(self.kept_for_job(of.org, environment.on(&deployment.runner))).await? {
+                Ok(kept) => kept,
+                Err(reason) => return Ok(Err(reason)),
+            };
         let inputs = &mut bundle.module.inputs;
         self.fill_in(of.org, deployment, &environment, inputs, &mut kept.variables).await?;
         self.open_inputs(of.org, &environment, &mut bundle, &mut kept).await?;

@@ -8,14 +8,13 @@ use canyon_domain::causes::Causes;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::git_credentials::JobGitCredential;
 use canyon_domain::ids::{EnvId, EnvTypeId, OrgUuid, ProjectId};
-use canyon_domain::inventory::Environment;
 use canyon_domain::json::Json;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::run_context;
 use canyon_domain::scoped_role::Target;
 use canyon_domain::secret_reference::{SecretReference, SecretStoreId};
 use canyon_domain::secret_store::StoreConfiguration;
-use canyon_domain::variable_scope::VariableScope;
+use canyon_domain::variable_scope::{VariableScope, VariableTarget};
 use canyon_domain::variables::edit::{VariableEdit, VariableEdits, secret_fault};
 use canyon_domain::variables::effective::{EffectiveVariable, effective};
 use canyon_domain::variables::job::{JobVariable, StoredVariable};
@@ -66,7 +65,9 @@ impl App {
     ) -> Result<Page<VariableSet>, AppError> {
         let may_read = |scope: &VariableScope, env_type: Option<&EnvTypeId>| {
             let target = match scope {
-                VariableScope::Organization | VariableScope::EnvType(_) => Target::Organization,
+                VariableScope::Runner(_)
+                | VariableScope::Organization
+                | VariableScope::EnvType(_) => Target::Organization,
                 VariableScope::Project(id) => Target::Project(id),
                 VariableScope::Environment(project, env) => {
                     Target::Environment { project, env, env_type }
@@ -109,7 +110,7 @@ impl App {
         Err(AppError::contended(scope))
     }
 
-    /// The variables that a job of an environment gets.
+    /// The variables that a job of an environment gets, if it runs on the environment's own runner.
     pub(crate) async fn effective_variables(
         &self,
         by: &Principal,
@@ -117,18 +118,18 @@ impl App {
         env: &EnvId,
     ) -> Result<BTreeMap<VariableKey, EffectiveVariable>, AppError> {
         let environment = self.environment(by, Role::Viewer, project, env).await?;
-        Ok(effective(self.sets_of(by.org, &environment).await?))
+        Ok(effective(self.sets_of(by.org, environment.on(&environment.runner_id)).await?))
     }
 
-    /// What the organization keeps for a job of an environment, with the secrets. The inner error says why the job cannot
-    /// run with it.
+    /// What the organization keeps for the job of a run, with the secrets. The inner error says why the job cannot run
+    /// with it.
     pub(crate) async fn kept_for_job(
         &self,
         org: OrgUuid,
-        environment: &Environment,
+        run: VariableTarget<'_>,
     ) -> Result<Result<KeptForJob, String>, AppError> {
         let keys = self.master_keys.get().await?;
-        let sets = self.sets_of(org, environment).await?;
+        let sets = self.sets_of(org, run).await?;
         let git_credentials = git_credentials::open_all(&keys, org, &sets)?;
         let found = effective(sets);
         let references = found.values().filter_map(|one| reference_of(&one.variable.value));
@@ -178,10 +179,9 @@ impl App {
     async fn sets_of(
         &self,
         org: OrgUuid,
-        environment: &Environment,
+        run: VariableTarget<'_>,
     ) -> Result<Vec<VariableSet>, AppError> {
-        let Environment { project_id, id, env_type_id, .. } = environment;
-        let scopes = VariableScope::covering(project_id, id, env_type_id);
+        let scopes = VariableScope::covering(run);
         Ok(self.table.variable_sets_of(org, &scopes).await?)
     }
 
@@ -206,6 +206,11 @@ impl App {
             VariableScope::Organization => {
                 in_organization()?;
                 Ok(Owner { stored: None, env_type: None })
+            }
+            VariableScope::Runner(id) => {
+                in_organization()?;
+                let runner = self.runner(by, id).await?;
+                Ok(Owner { stored: stored(runner.created_at), env_type: None })
             }
             VariableScope::EnvType(id) => {
                 in_organization()?;

@@ -34,15 +34,17 @@ impl App {
         mut request: PageRequest,
     ) -> Result<Page<VariableUse>, AppError> {
         let wanted = |found: &Environment| {
-            let Environment { project_id, id, env_type_id, .. } = found;
             by.role_in(found.into()) >= Role::Viewer
-                && scope.is_none_or(|scope| scope.covers(project_id, id, env_type_id))
+                && scope.is_none_or(|scope| scope.covers(found.on(&found.runner_id)))
         };
         let project = match scope {
             Some(VariableScope::Environment(project, _)) => Some(project),
             // A project may be a group of others too.
             Some(
-                VariableScope::Organization | VariableScope::Project(_) | VariableScope::EnvType(_),
+                VariableScope::Runner(_)
+                | VariableScope::Organization
+                | VariableScope::Project(_)
+                | VariableScope::EnvType(_),
             )
             | None => None,
         };
@@ -71,10 +73,9 @@ impl App {
     ) -> Result<Vec<VariableUse>, AppError> {
         let mut uses = Vec::new();
         for part in environments.chunks(READ_AT_ONCE) {
-            let scopes =
-                part.iter().flat_map(|Environment { project_id, id, env_type_id, .. }| {
-                    VariableScope::covering(project_id, id, env_type_id)
-                });
+            let scopes = part.iter().flat_map(|environment| {
+                VariableScope::covering(environment.on(&environment.runner_id))
+            });
             let unknown: BTreeSet<_> = scopes.filter(|scope| !known.contains_key(scope)).collect();
             let unknown: Vec<_> = unknown.into_iter().collect();
             for scopes in unknown.chunks(MAX_SETS) {
@@ -86,11 +87,9 @@ impl App {
                 }
             }
             let has_it = |scope: &VariableScope| known.get(scope).copied().unwrap_or(false);
-            uses.extend(part.iter().filter_map(
-                |Environment { project_id, id, env_type_id, .. }| {
-                    VariableUse::of(project_id, id, env_type_id, has_it)
-                },
-            ));
+            uses.extend(part.iter().filter_map(|environment| {
+                VariableUse::of(environment.on(&environment.runner_id), has_it)
+            }));
         }
         Ok(uses)
     }

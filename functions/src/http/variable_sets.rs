@@ -1,4 +1,4 @@
-//! Variables of the organization, of projects, of environment types and of environments.
+//! Variables of runners, of the organization, of projects, of environment types and of environments.
 
 use super::body::Body;
 use super::caller::{Admin, Ids, Member, Viewer};
@@ -16,7 +16,7 @@ use canyon_api::variable_set::{
 };
 use canyon_api::variable_use::VariableSetQuery;
 use canyon_domain::field_error::FieldErrors;
-use canyon_domain::ids::{EnvId, EnvTypeId, ProjectId};
+use canyon_domain::ids::{EnvId, EnvTypeId, ProjectId, RunnerId};
 use canyon_domain::principal::Principal;
 use canyon_domain::secret_reference::{SecretReference, SecretStoreId};
 use canyon_domain::variable_scope::VariableScope;
@@ -30,6 +30,7 @@ use utoipa_axum::routes;
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list))
+        .routes(routes!(of_runner, update_of_runner))
         .routes(routes!(of_organization, update_of_organization))
         .routes(routes!(of_project, update_of_project))
         .routes(routes!(of_env_type, update_of_env_type))
@@ -37,8 +38,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(effective))
 }
 
-/// List the sets of variables that the caller may read: of the organization, of projects and groups, of environment
-/// types, of environments. A scope without variables has no set. With `store`, a page may have fewer entries than requested, or
+/// List the sets of variables that the caller may read: of runners, of the organization, of projects and groups, of
+/// environment types, of environments. A scope without variables has no set. With `store`, a page may have fewer entries than requested, or
 /// none, although another page follows.
 #[utoipa::path(get, path = "/orgs/{orgId}/variable-sets", tag = "Variables",
     operation_id = "listVariableSets",
@@ -60,6 +61,32 @@ async fn list(
         None => app.variable_sets(&caller, &request).await?,
     };
     paging::answer_visible(&app, caller.org, found, &name, render).await.map(Json)
+}
+
+/// Read the variables of a runner, which apply to the runs of every environment on it.
+#[utoipa::path(get, path = "/orgs/{orgId}/runners/{runnerId}/variables", tag = "Variables",
+    operation_id = "getRunnerVariables",
+    responses((status = 200, description = "The variables.", body = VariableSet), OfRead))]
+async fn of_runner(
+    State(app): State<App>,
+    caller: Viewer,
+    Ids((_, runner)): Ids<(String, RunnerId)>,
+) -> Result<Json<VariableSet>, ApiError> {
+    read(&app, &caller, VariableScope::Runner(runner)).await
+}
+
+/// Change variables of a runner. Jobs that have begun keep the values that they got.
+#[utoipa::path(patch, path = "/orgs/{orgId}/runners/{runnerId}/variables", tag = "Variables",
+    operation_id = "updateRunnerVariables",
+    request_body = VariableSetUpdateBody,
+    responses((status = 200, description = "Changed.", body = VariableSet), OfWrite))]
+async fn update_of_runner(
+    State(app): State<App>,
+    caller: Admin,
+    Ids((_, runner)): Ids<(String, RunnerId)>,
+    body: Body<VariableChanges>,
+) -> Result<Json<VariableSet>, ApiError> {
+    update(&app, &caller, VariableScope::Runner(runner), body.value).await
 }
 
 /// Read the variables of the organization, which apply to each of its environments.
@@ -165,7 +192,8 @@ async fn update_of_environment(
 }
 
 /// Read the variables that a job of an environment gets, and the scope that each is from. Of two scopes with the same
-/// variable the nearer one wins: environment, environment type, project, its groups from the inside, organization.
+/// variable the nearer one wins: environment, environment type, project, its groups from the
+/// inside, organization, the environment's runner.
 #[utoipa::path(get, path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}/variables/effective",
     tag = "Variables", operation_id = "getEffectiveVariables",
     responses((status = 200, description = "The variables.", body = EffectiveVariables), OfRead))]

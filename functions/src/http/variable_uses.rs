@@ -40,7 +40,7 @@ async fn list(
         faults.add("name", error.to_string());
     }
     let scope = parameters::parsed(&mut faults, "scope", query.scope.as_deref(), |text| {
-        let form = "is `organization`, `project:ID`, `env-type:ID` or `environment:PROJECT/ENV`";
+        let form = "is `runner:ID`, `organization`, `project:ID`, `env-type:ID` or `environment:PROJECT/ENV`";
         text.parse::<VariableScope>().map_err(|_| form)
     });
     faults.into_result(())?;

@@ -56,6 +56,7 @@ mod run_context;
 mod runner_checks;
 mod runner_profiles;
 mod runner_sizes;
+mod runner_variables;
 mod runners;
 mod runs;
 mod scoped_roles;

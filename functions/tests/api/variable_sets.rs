@@ -273,7 +273,7 @@ async fn a_reader_of_one_environment_sees_its_set_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_claim_costs_no_request_more_with_fifty_variables_in_four_scopes() {
+async fn a_claim_costs_no_request_more_with_fifty_variables_in_five_scopes() {
     let mut api = furnished().await;
     let meter = Meter::default();
     let table = meter.watch(&api.app.table);
@@ -282,7 +282,7 @@ async fn a_claim_costs_no_request_more_with_fifty_variables_in_four_scopes() {
         let id = deploy(&api).await;
         let code = launch(&api, &id).await;
         meter.take();
-        let (status, claimed) = claim_as(&api, &id, &code, 5).await;
+        let (status, claimed) = claim_as(&api, &id, &code, 9).await;
         assert_eq!(status, 200, "{claimed}");
         let usage: Vec<_> = meter.take().0.into_values().collect();
         let token = claimed["token"].as_str().unwrap().to_owned();
@@ -293,13 +293,17 @@ async fn a_claim_costs_no_request_more_with_fifty_variables_in_four_scopes() {
         (variables, requests, units)
     };
     let without = claim().await;
-    for (scope, path) in
-        ["/variables", "/projects/shop/variables", "/env-types/dev/variables", MAIN]
-            .iter()
-            .enumerate()
+    for (scope, path) in [
+        "/runners/shared/variables",
+        "/variables",
+        "/projects/shop/variables",
+        "/env-types/dev/variables",
+        MAIN,
+    ]
+    .iter()
+    .enumerate()
     {
-        let count = if scope < 2 { 13 } else { 12 };
-        let names = (0..count).map(|number| format!("v{scope}_{number}"));
+        let names = (0..10).map(|number| format!("v{scope}_{number}"));
         let values: serde_json::Map<_, _> = names
             .map(|name| (name, json!({ "value": "x".repeat(20), "secret": scope == 3 })))
             .collect();

@@ -1,8 +1,8 @@
-//! Which variables a command means: of which environments, and of which kind.
+//! Which variables a command means: of which scope, and of which kind.
 
 use clap::ValueEnum;
 
-/// The environments that a variable is for.
+/// The runs that a variable is for.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Scope {
     /// For the environments of this project, or of the projects of this group
@@ -14,6 +14,9 @@ pub(crate) struct Scope {
     /// For the environments of this type
     #[arg(long, visible_alias = "env-type", value_name = "ID")]
     environment_type: Option<String>,
+    /// For the runs of every environment on this runner
+    #[arg(long, value_name = "ID", conflicts_with_all = ["project", "env", "environment_type"])]
+    runner: Option<String>,
 }
 
 impl Scope {
@@ -25,6 +28,7 @@ impl Scope {
             }
             Self { project: Some(project), .. } => vec!["projects", project, "variables"],
             Self { environment_type: Some(id), .. } => vec!["env-types", id, "variables"],
+            Self { runner: Some(id), .. } => vec!["runners", id, "variables"],
             Self { .. } => vec!["variables"],
         }
     }
@@ -37,12 +41,13 @@ impl Scope {
             }
             Self { project: Some(project), .. } => Some(format!("project:{project}")),
             Self { environment_type: Some(id), .. } => Some(format!("env-type:{id}")),
+            Self { runner: Some(id), .. } => Some(format!("runner:{id}")),
             Self { .. } => None,
         }
     }
 
     pub(crate) fn is_given(&self) -> bool {
-        self.project.is_some() || self.environment_type.is_some()
+        self.project.is_some() || self.environment_type.is_some() || self.runner.is_some()
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Only the environments that the variable of the organization itself is for
-    #[arg(long, conflicts_with_all = ["project", "env", "environment_type"])]
+    #[arg(long, conflicts_with_all = ["project", "env", "environment_type", "runner"])]
     organization: bool,
     #[command(flatten)]
     scope: Scope,

@@ -28,7 +28,7 @@ pub(crate) struct SetArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Set {
-    /// A variable for the jobs of the organization, or of a project, an environment type or an environment
+    /// A variable for the jobs of the organization, or of a project, an environment type, an environment or a runner
     #[command(visible_alias = "variables", after_help = SET_EXAMPLES)]
     Variable(SetVariable),
     /// A credential with which jobs read git repositories: a token, a key for SSH, or a GitHub App
@@ -46,6 +46,7 @@ Examples:
   canyon set variable --project shop --kind environment TF_LOG=info
   canyon set variable --environment-type production --secret db_password < password.txt
   canyon set variable --project shop --secret --from-file key.pem tls_key
+  canyon set variable --runner eu-prod --kind environment --secret CLOUDFLARE_API_TOKEN < token.txt
   canyon set variable --project shop --hcl --from-file zones.hcl zones
   canyon set variable --project shop --store team-vault --ref shop/db#password db_password";
 
@@ -99,7 +100,7 @@ pub(crate) struct UnsetArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Unset {
-    /// Variables of the organization, or of a project, an environment type or an environment
+    /// Variables of the organization, or of a project, an environment type, an environment or a runner
     #[command(
         visible_alias = "variables",
         after_help = "\
@@ -123,7 +124,7 @@ pub(crate) struct List {
     #[command(flatten)]
     scope: Scope,
     /// Only those whose values are in this secret store, of every scope
-    #[arg(long, value_name = "ID", conflicts_with_all = ["project", "env", "environment_type"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["project", "env", "environment_type", "runner"])]
     store: Option<String>,
 }
 

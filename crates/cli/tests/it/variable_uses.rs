@@ -1,8 +1,44 @@
-//! `canyon list variable-uses` and `canyon list variables --store`.
+//! `canyon list variable-uses`, `canyon list variables --store`, and variables of a runner.
 
 use crate::canned_server::{CannedServer, json};
 use crate::deployments::run;
 use serde_json::json as value;
+
+#[test]
+fn the_variables_of_a_runner_are_set_listed_and_deleted() {
+    let variable = |more: serde_json::Value| {
+        let mut made = value!({ "updated_at": "2026-11-02T10:00:00Z",
+            "updated_by": "00000000-0000-0000-0000-000000000001" });
+        made.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        made
+    };
+    let variables = value!({
+        "TF_LOG": variable(value!({ "value": "info", "secret": false })),
+        "TOKEN": variable(value!({ "secret": true, "description": "of the registry" })),
+    });
+    let set = value!({ "scope": "runner:eu", "terraform": {}, "environment": variables });
+    let used = value!({ "project_id": "shop", "env_id": "main", "env_type_id": "dev",
+        "from": "organization", "overrides": ["runner:eu"], "overridden_by": "organization" });
+    let server = CannedServer::start([
+        ("PATCH /runners/eu/variables", json(200, &set)),
+        ("GET /runners/eu/variables", json(200, &set)),
+        ("GET /runners/eu/variables", json(200, &set)),
+        ("GET /runners/eu/variables", json(200, &set)),
+        ("PATCH /runners/eu/variables", json(200, &set)),
+        ("GET /variables/environment/TF_LOG/uses", json(200, &value!({ "items": [used] }))),
+    ]);
+    let calls = [
+        "set variable --runner eu --kind environment TF_LOG=info",
+        "list variables --runner eu",
+        "get variable --runner eu --kind environment TOKEN",
+        "delete variable --runner eu --kind environment TF_LOG",
+        "list variable-uses --runner eu --kind environment TF_LOG",
+        "list variable-uses --runner eu --organization TF_LOG",
+        "list variables --runner eu --environment-type dev",
+    ];
+    let printed = calls.map(|call| format!("$ canyon {call}\n{}", run(&server, call)));
+    insta::assert_snapshot!(printed.join("\n"));
+}
 
 #[test]
 fn the_uses_of_a_variable_are_shown_with_what_overrides_it() {

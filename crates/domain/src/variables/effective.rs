@@ -57,6 +57,7 @@ mod tests {
     #[test]
     fn the_nearest_set_wins_whatever_the_order_in_which_sets_are_read() {
         let mut sets = vec![
+            set("runner:eu", &["a", "b", "c", "d", "e", "f"]),
             set("organization", &["a", "b", "c", "d", "e"]),
             set("project:pay", &["a", "b", "c", "d"]),
             set("project:pay/shop", &["a", "b", "c"]),
@@ -73,6 +74,7 @@ mod tests {
                 "project:pay/shop",
                 "project:pay",
                 "organization",
+                "runner:eu",
             ];
             assert_eq!(from, expected);
             for one in found.values() {
@@ -81,10 +83,14 @@ mod tests {
             }
             let first = found.values().next().unwrap();
             let overridden: Vec<_> = first.overrides.iter().map(ToString::to_string).collect();
-            assert_eq!(
-                overridden,
-                ["organization", "project:pay", "project:pay/shop", "env-type:development"]
-            );
+            let expected = [
+                "runner:eu",
+                "organization",
+                "project:pay",
+                "project:pay/shop",
+                "env-type:development",
+            ];
+            assert_eq!(overridden, expected);
         }
     }
 

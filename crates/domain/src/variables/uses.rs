@@ -1,7 +1,7 @@
 //! The environments whose jobs get a variable.
 
 use crate::ids::{EnvId, EnvTypeId, ProjectId};
-use crate::variable_scope::VariableScope;
+use crate::variable_scope::{VariableScope, VariableTarget};
 
 /// An environment whose jobs get a variable, and the scopes that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,16 +19,12 @@ pub struct VariableUse {
 }
 
 impl VariableUse {
-    /// The use by an environment; `None` if no scope that covers it has the variable.
-    pub fn of(
-        project: &ProjectId,
-        env: &EnvId,
-        env_type: &EnvTypeId,
-        has_it: impl Fn(&VariableScope) -> bool,
-    ) -> Option<Self> {
-        let mut overrides = VariableScope::covering(project, env, env_type);
+    /// The use by the runs of an environment; `None` if no scope that covers them has the variable.
+    pub fn of(run: VariableTarget<'_>, has_it: impl Fn(&VariableScope) -> bool) -> Option<Self> {
+        let mut overrides = VariableScope::covering(run);
         overrides.retain(has_it);
         let from = overrides.pop()?;
+        let VariableTarget { project, env, env_type, .. } = run;
         let (project, env, env_type) = (project.clone(), env.clone(), env_type.clone());
         Some(Self { project, env, env_type, from, overrides })
     }
@@ -47,19 +43,23 @@ mod tests {
     fn the_nearest_scope_that_has_it_wins_and_the_others_are_overridden() {
         let found = |having: &[&str]| {
             let has_it = |scope: &VariableScope| having.contains(&scope.to_string().as_str());
-            let [project, env, env_type] = ["pay/shop", "dev", "development"];
-            let used = VariableUse::of(
-                &project.parse().unwrap(),
-                &env.parse().unwrap(),
-                &env_type.parse().unwrap(),
-                has_it,
-            )?;
+            let run = VariableTarget {
+                runner: &"eu".parse().unwrap(),
+                project: &"pay/shop".parse().unwrap(),
+                env: &"dev".parse().unwrap(),
+                env_type: &"development".parse().unwrap(),
+            };
+            let used = VariableUse::of(run, has_it)?;
             let overrides: Vec<_> = used.overrides.iter().map(ToString::to_string).collect();
             Some(format!("{} over {overrides:?}", used.from))
         };
         assert_eq!(found(&[]), None);
-        assert_eq!(found(&["project:pay/other", "env-type:production"]), None);
-        assert_eq!(found(&["organization"]).unwrap(), "organization over []");
+        assert_eq!(found(&["runner:us", "project:pay/other", "env-type:production"]), None);
+        assert_eq!(found(&["runner:eu"]).unwrap(), "runner:eu over []");
+        assert_eq!(
+            found(&["organization", "runner:eu"]).unwrap(),
+            "organization over [\"runner:eu\"]"
+        );
         assert_eq!(
             found(&["env-type:development", "project:pay", "organization"]).unwrap(),
             "env-type:development over [\"organization\", \"project:pay\"]"

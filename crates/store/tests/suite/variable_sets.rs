@@ -1,9 +1,9 @@
 //! Sets of variables: each change is conditional on the version that was read, and on the object of the scope.
 
-use crate::world::{World, at, count, race, record};
+use crate::world::{World, at, count, id, race, record, runner};
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::json::Json;
-use canyon_domain::variable_scope::VariableScope;
+use canyon_domain::variable_scope::{VariableScope, VariableTarget};
 use canyon_domain::variables::{Variable, VariableKey, VariableKind, VariableSet, VariableValue};
 use canyon_store::outcome::{Deleted, Saved};
 use canyon_store::page::PageRequest;
@@ -15,6 +15,7 @@ on_each_table!(
     a_set_reads_back_with_deep_values_and_long_numbers,
     of_16_changes_of_one_version_one_wins,
     a_set_is_written_only_while_its_object_is_the_one_that_was_read,
+    the_set_of_a_runner_goes_with_it_and_only_with_it,
     the_sets_of_an_environment_are_read_in_one_request,
 );
 
@@ -84,14 +85,41 @@ async fn a_set_is_written_only_while_its_object_is_the_one_that_was_read(table: 
     assert_eq!(table.variable_set(org, &made.scope).await.unwrap(), None);
 }
 
+async fn the_set_of_a_runner_goes_with_it_and_only_with_it(table: Table) {
+    let (world, _) = World::with_dev(table).await;
+    let (org, table) = (world.org, &world.table);
+    let unused = runner("unused", "local");
+    table.create_runner(org, &unused, &record()).await.unwrap();
+    let used = table.runner(org, &id("laptop")).await.unwrap().unwrap();
+    for runner in [&unused, &used] {
+        let made = set(&format!("runner:{}", runner.id), "x".into());
+        let owner = Some(ScopeOwner { created_at: runner.created_at });
+        let saved = table.save_variable_set(org, &made, owner, &record()).await.unwrap();
+        assert_eq!(saved, Saved::Yes, "{}", runner.id);
+        let kept = || table.variable_set(org, &made.scope);
+        let deleted = table.delete_runner(org, &runner.id, &record()).await.unwrap();
+        if *runner == used {
+            assert_eq!(deleted, Deleted::No, "an environment uses it");
+            assert_eq!(kept().await.unwrap(), Some(made.clone()));
+        } else {
+            assert_eq!(deleted, Deleted::Yes);
+            assert_eq!(kept().await.unwrap(), None);
+            let saved = table.save_variable_set(org, &made, owner, &record()).await.unwrap();
+            assert_eq!(saved, Saved::Lost, "there is no such runner by now");
+            assert_eq!(kept().await.unwrap(), None);
+        }
+    }
+}
+
 async fn the_sets_of_an_environment_are_read_in_one_request(table: Table) {
     let World { table, org } = World::new(table).await;
-    let (project, env, kind) = ("pay/shop", "dev", "development");
-    let scopes = VariableScope::covering(
-        &project.parse().unwrap(),
-        &env.parse().unwrap(),
-        &kind.parse().unwrap(),
-    );
+    let run = VariableTarget {
+        runner: &id("laptop"),
+        project: &id("pay/shop"),
+        env: &id("dev"),
+        env_type: &id("development"),
+    };
+    let scopes = VariableScope::covering(run);
     for scope in &scopes {
         let made = set(&scope.to_string(), scope.to_string().as_str().into());
         table.save_variable_set(org, &made, None, &record()).await.unwrap();
