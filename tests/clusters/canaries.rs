@@ -1,11 +1,15 @@
 //! Canary secrets, and a check that texts do not contain them.
 
 use crate::harness::module::{inline, with};
-use crate::harness::site::Site;
+use crate::harness::site::{RUNNER, Site};
 use canyon_domain::job::Module;
+use serde_json::json;
 
-/// A module with a canary in its text, its input and its output, which runs for a while.
-pub(crate) fn module() -> Module {
+/// A module with a canary in its text, its input and its output, and with one that is kept for the runner as a secret. It runs
+/// for a while.
+pub(crate) async fn module(site: &Site) -> Module {
+    let kept = json!({ "environment": { "KEPT": { "value": "canary-in-the-runner", "secret": true } } });
+    site.client.update(&["runners", RUNNER, "variables"], &kept).await.unwrap();
     let text = r#"
 variable "secret" {
   type      = string
@@ -15,7 +19,7 @@ variable "secret" {
 resource "terraform_data" "canary" {
   input = "canary-in-the-module"
   provisioner "local-exec" {
-    command = "sleep 4"
+    command = "test $(printenv KEPT | wc -c) = 21 && sleep 4"
   }
 }
 

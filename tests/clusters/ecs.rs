@@ -176,7 +176,7 @@ async fn a_container_that_is_killed_during_the_apply_ends_once_and_its_lock_is_b
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_to_ecs_contains_a_token_or_a_payload() {
     let site = Site::new(Kind::Ecs).await;
-    let id = site.deploy(canaries::module()).await.id.to_string();
+    let id = site.deploy(canaries::module(&site).await).await.id.to_string();
     is_gone(&site, &id).await;
     let account = site.place.account();
     let mut sent = account.bodies("RegisterTaskDefinition").await;

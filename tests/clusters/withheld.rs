@@ -11,7 +11,8 @@ use canyon_api::attempt::ClaimBody;
 #[tokio::test(flavor = "multi_thread")]
 async fn no_object_in_the_cluster_contains_a_token_or_a_payload() {
     let site = Site::new(Kind::Gke).await;
-    let id = site.accept(&request(ENV, Some(canaries::module()))).await;
+    let module = canaries::module(&site).await;
+    let id = site.accept(&request(ENV, Some(module))).await;
     let pod = site.pod(&id, "that runs", has_begun).await;
     let mut seen = vec![pod];
     seen.extend(site.objects("jobs,pods,configmaps,events"));
