@@ -8,7 +8,8 @@ use serde_json::json;
 /// A module with a canary in its text, its input and its output, and with one that is kept for the runner as a secret. It runs
 /// for a while.
 pub(crate) async fn module(site: &Site) -> Module {
-    let kept = json!({ "environment": { "KEPT": { "value": "canary-in-the-runner", "secret": true } } });
+    let kept =
+        json!({ "environment": { "KEPT": { "value": "canary-in-the-runner", "secret": true } } });
     site.client.update(&["runners", RUNNER, "variables"], &kept).await.unwrap();
     let text = r#"
 variable "secret" {

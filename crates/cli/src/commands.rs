@@ -10,6 +10,7 @@ pub(crate) mod delete;
 pub(crate) mod deploy;
 pub(crate) mod destroy;
 pub(crate) mod doctor;
+mod exposed_variables;
 pub(crate) mod force_unlock;
 pub(crate) mod get;
 pub(crate) mod git_credentials;

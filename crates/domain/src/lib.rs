@@ -63,6 +63,7 @@ pub mod runner_check;
 pub mod runner_profile;
 pub mod runner_rules;
 pub mod scoped_role;
+pub mod secret_name;
 pub mod secret_reference;
 pub mod secret_store;
 pub mod secret_text;

@@ -10,6 +10,7 @@ use crate::url_credentials;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use canyon_domain::secret_name::is_secret_name;
 use layers::Layer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -37,10 +38,6 @@ const PIECE: usize = 64 * 1024;
 /// output of a module comes line by line, so each line is recognized by itself.
 const IN_LINES: [usize; 4] = [57, 54, 48, 30];
 
-/// A variable whose name contains one of these words holds a secret.
-const SECRET_WORDS: [&str; 8] =
-    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PRIVATE", "CREDENTIAL", "KEY"];
-
 /// Known secrets.
 #[derive(Clone, Default)]
 pub struct Mask {
@@ -63,13 +60,6 @@ impl std::fmt::Debug for Mask {
         let forms = self.known.as_ref().map_or(0, |known| known.automaton.patterns_len());
         write!(f, "Mask of {forms} forms")
     }
-}
-
-/// Whether a variable of this name holds a secret. A name for the path of a file with a secret does not count.
-pub fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    let is_path = name.ends_with("_FILE") || name.ends_with("_PATH");
-    !is_path && SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
 impl Mask {

@@ -1,7 +1,7 @@
 //! Decides which values of a job are secrets, so that the runner masks them in everything that leaves the job.
 
-use crate::mask::is_secret_name;
 use canyon_domain::json::Json;
+use canyon_domain::secret_name::is_secret_name;
 use canyon_domain::secret_variables::SecretVariables;
 use canyon_domain::variables::job::JobVariable;
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! `canyon create`.
 
-use super::token;
+use super::{exposed_variables, token};
 use crate::answer::json;
 use crate::body::BodyArguments;
 use crate::error::CliError;
@@ -92,6 +92,9 @@ pub(crate) async fn run(
     let id = made.get("id").and_then(Value::as_str).unwrap_or(&resource.id);
     output.notice(&format!("created {} `{id}`", resource.kind.noun()));
     output.resource(&made)?;
+    if resource.kind == Kind::Runner {
+        exposed_variables::warn(&made, output);
+    }
     Ok(Exit::Ok)
 }
 

@@ -1,5 +1,6 @@
 //! `canyon update`.
 
+use super::exposed_variables;
 use crate::body::BodyArguments;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -111,6 +112,7 @@ pub(crate) async fn run(
             "give the values to change with --set or --set-yaml",
         ));
     }
+    let is_configured = body.contains_key("runner_configuration");
     if migrates {
         body.insert("migrate".to_owned(), Value::Bool(true));
     }
@@ -118,6 +120,9 @@ pub(crate) async fn run(
         Ok(changed) => {
             output.notice(&format!("updated {} `{}`", resource.kind.noun(), resource.id));
             output.resource(&changed)?;
+            if resource.kind == Kind::Runner && is_configured {
+                exposed_variables::warn(&changed, output);
+            }
             Ok(Exit::Ok)
         }
         Err(error) => Err(resource.explain(client, error).await),

@@ -41,6 +41,36 @@ fn the_variables_of_a_runner_are_set_listed_and_deleted() {
 }
 
 #[test]
+fn a_secret_in_the_definition_of_a_runner_is_named_with_the_command_that_keeps_it() {
+    let runner = |names: &[&str]| {
+        let environment: serde_json::Map<_, _> =
+            names.iter().map(|name| ((*name).to_owned(), "x".into())).collect();
+        let configuration = value!({ "type": "local", "job": { "environment": environment } });
+        json(200, &value!({ "id": "eu", "runner_configuration": configuration }))
+    };
+    let server = CannedServer::start([
+        ("POST /runners", runner(&["API_TOKEN", "AWS_REGION", "DB_PASSWORD"])),
+        ("PATCH /runners/eu", runner(&["API_TOKEN"])),
+        ("PATCH /runners/eu", runner(&["API_TOKEN"])),
+        ("PATCH /runners/eu", runner(&["AWS_REGION", "AWS_WEB_IDENTITY_TOKEN_FILE"])),
+    ]);
+    let warned = |call: &str| {
+        let printed = run(&server, call);
+        let line = printed.lines().find(|line| line.starts_with("warning: "));
+        line.unwrap_or_default().to_owned()
+    };
+    let set = "--set runner_configuration.type=local";
+    assert_eq!(
+        warned(&format!("create runner eu {set}")),
+        "warning: every reader of runner `eu` sees `API_TOKEN`, `DB_PASSWORD` of `job.environment`; if that is a secret, \
+         move it: canyon set variable --runner eu --kind environment --secret API_TOKEN"
+    );
+    assert!(warned(&format!("update runner eu {set}")).contains("`API_TOKEN`"));
+    assert_eq!(warned("update runner eu --set description=x"), "", "that was said before");
+    assert_eq!(warned(&format!("update runner eu {set}")), "");
+}
+
+#[test]
 fn the_uses_of_a_variable_are_shown_with_what_overrides_it() {
     let blue = value!({ "project_id": "pay/eu", "env_id": "blue", "env_type_id": "dev",
         "from": "project:pay/eu", "overrides": ["organization", "project:pay"],
