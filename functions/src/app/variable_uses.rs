@@ -6,7 +6,7 @@ use canyon_domain::ids::OrgUuid;
 use canyon_domain::inventory::Environment;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::secret_reference::SecretStoreId;
-use canyon_domain::variable_scope::VariableScope;
+use canyon_domain::variable_scope::{VariableScope, VariableTarget};
 use canyon_domain::variables::uses::VariableUse;
 use canyon_domain::variables::{VariableKey, VariableSet, VariableValue};
 use canyon_store::page::{Page, PageRequest};
@@ -22,6 +22,20 @@ const MAX_SETS: usize = 100;
 /// Whether the set of a scope has the variable, as far as it was read.
 type Known = BTreeMap<VariableScope, bool>;
 
+/// The run of an environment for which the use of a variable of `scope` is determined: on the runner of the scope if
+/// the environment is linked to it, also as a fallback; else on the environment's own.
+fn run_of<'a>(
+    environment: &'a Environment,
+    scope: Option<&'a VariableScope>,
+) -> VariableTarget<'a> {
+    match scope {
+        Some(VariableScope::Runner(id)) if environment.runner_ids().any(|linked| linked == id) => {
+            environment.on(id)
+        }
+        _ => environment.on(&environment.runner_id),
+    }
+}
+
 impl App {
     /// A page of the environments that `by` may read and whose jobs get the variable `key`; with `scope` only those that
     /// the variable of this scope is for. Pages without any are skipped, but only [`MAX_READS`] of them: then the answer is
@@ -35,7 +49,7 @@ impl App {
     ) -> Result<Page<VariableUse>, AppError> {
         let wanted = |found: &Environment| {
             by.role_in(found.into()) >= Role::Viewer
-                && scope.is_none_or(|scope| scope.covers(found.on(&found.runner_id)))
+                && scope.is_none_or(|scope| scope.covers(run_of(found, Some(scope))))
         };
         let project = match scope {
             Some(VariableScope::Environment(project, _)) => Some(project),
@@ -53,7 +67,7 @@ impl App {
         loop {
             reads += 1;
             let page = self.table.environments(by.org, project, &request, wanted).await?;
-            let mut items = self.uses_among(by.org, key, &page.items, &mut known).await?;
+            let mut items = self.uses_among(by.org, key, scope, &page.items, &mut known).await?;
             items.retain(|item| scope.is_none_or(|scope| item.is_offered_by(scope)));
             if !items.is_empty() || page.next.is_none() || reads == MAX_READS {
                 // The caller may read every environment that the cursor names, also one that does not get the variable.
@@ -68,14 +82,14 @@ impl App {
         &self,
         org: OrgUuid,
         key: &VariableKey,
+        scope: Option<&VariableScope>,
         environments: &[Environment],
         known: &mut Known,
     ) -> Result<Vec<VariableUse>, AppError> {
         let mut uses = Vec::new();
         for part in environments.chunks(READ_AT_ONCE) {
-            let scopes = part.iter().flat_map(|environment| {
-                VariableScope::covering(environment.on(&environment.runner_id))
-            });
+            let runs = || part.iter().map(|environment| run_of(environment, scope));
+            let scopes = runs().flat_map(VariableScope::covering);
             let unknown: BTreeSet<_> = scopes.filter(|scope| !known.contains_key(scope)).collect();
             let unknown: Vec<_> = unknown.into_iter().collect();
             for scopes in unknown.chunks(MAX_SETS) {
@@ -87,9 +101,7 @@ impl App {
                 }
             }
             let has_it = |scope: &VariableScope| known.get(scope).copied().unwrap_or(false);
-            uses.extend(part.iter().filter_map(|environment| {
-                VariableUse::of(environment.on(&environment.runner_id), has_it)
-            }));
+            uses.extend(runs().filter_map(|run| VariableUse::of(run, has_it)));
         }
         Ok(uses)
     }

@@ -20,8 +20,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// List the environments whose jobs get a variable, by project and name, and from which scope. With `scope`, those that the
-/// variable of this scope is for; `overridden_by` tells which of them get the value of a nearer scope. The list has only
-/// environments that the caller may read. A page may have fewer entries than requested, or none, although another page follows.
+/// variable of this scope is for, of a runner also those whose fallback it is; `overridden_by` tells which of them get the
+/// value of a nearer scope. The list has only environments that the caller may read. A page may have fewer entries than requested, or none, although another page follows.
 #[utoipa::path(get, path = "/orgs/{orgId}/variables/{kind}/{name}/uses", tag = "Variables",
     operation_id = "listVariableUses",
     params(VariableUseQuery, PageQuery),

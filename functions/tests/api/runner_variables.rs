@@ -1,15 +1,12 @@
 //! Variables of a runner: which runs get them, what overrides them, and who may read and change them.
 
 use crate::harness::{Answer, Api, faults, local_runner, message};
-use crate::job::{Job, deploy, environment, furnished, launch};
-use canyon_domain::audit::AuditRecord;
-use canyon_domain::ids::PrincipalId;
+use crate::job::{Job, deploy, furnished, launch, stored};
 use canyon_domain::job::FORMAT;
-use canyon_domain::ports::Clock as _;
+use canyon_store::deployment_item::Wake;
 use canyon_store::outcome::Saved;
 use reqwest::Method;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 /// Of the runner of `shop/main`.
 const OF_RUNNER: &str = "/runners/shared/variables";
@@ -40,12 +37,6 @@ async fn variables_of(api: &Api, id: String) -> Vec<String> {
         format!("{kind}.{name}={value} of {from}")
     };
     claimed["job"]["variables"].as_array().into_iter().flatten().map(line).collect()
-}
-
-/// A second runner, for environments of the type `dev`.
-async fn other_runner(api: &Api) {
-    api.make("/runners", local_runner("other")).await;
-    api.make("/runner-rules", json!({ "runner_id": "other", "env_type_id": "dev" })).await;
 }
 
 #[tokio::test]
@@ -94,34 +85,40 @@ async fn a_job_gets_the_variables_of_its_runner_unless_another_scope_has_them() 
 }
 
 #[tokio::test]
-async fn a_run_gets_the_variables_of_the_runner_that_it_was_accepted_for() {
-    let api = furnished().await;
-    other_runner(&api).await;
-    for runner in ["shared", "other"] {
+async fn a_run_on_a_fallback_gets_the_variables_of_that_runner() {
+    let api = Api::start().await;
+    api.make("/projects", json!({ "id": "shop" })).await;
+    api.make("/env-types", json!({ "id": "dev" })).await;
+    for runner in ["shared", "other", "third"] {
+        api.make("/runners", local_runner(runner)).await;
         let body = json!({ "terraform": { "a": { "value": runner } } });
         set(&api, &format!("/runners/{runner}/variables"), body).await;
     }
-    let id = deploy(&api).await;
-    let mut linked = environment(&api).await;
-    let former = std::mem::replace(&mut linked.runner_id, "other".parse().unwrap());
-    linked.version += 1;
-    let now = api.clock.now();
-    let record = AuditRecord {
-        id: Uuid::now_v7(),
-        at: now,
-        by: PrincipalId(Uuid::nil()),
-        action: "environment.refresh_runner".to_owned(),
-        subject: "projects/shop/envs/main".to_owned(),
-        by_right: "admin".to_owned(),
-        details: Vec::new(),
-    };
-    let (table, org) = (&api.app.table, api.ours.uuid);
-    let saved = table.relink_environment(org, &linked, &former, &record).await.unwrap();
-    assert_eq!(saved, Saved::Yes);
+    let rule = json!({ "runner_id": "shared", "fallback_runner_ids": ["other"] });
+    api.make("/runner-rules", rule).await;
+    api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
     let (_, effective) = api.get("/projects/shop/envs/main/variables/effective").await;
-    assert_eq!(effective["terraform"]["a"]["from"], "runner:other");
+    assert_eq!(effective["terraform"]["a"]["from"], "runner:shared", "as long as it can");
+    let uses = async |query: &str| {
+        let (_, page) = api.get(&format!("/variables/terraform/a/uses{query}")).await;
+        let from = |of: &Value| of["from"].as_str().unwrap().to_owned();
+        page["items"].as_array().unwrap().iter().map(from).collect::<Vec<_>>()
+    };
+    assert_eq!(uses("").await, ["runner:shared"]);
+    assert_eq!(uses("?scope=runner:shared").await, ["runner:shared"]);
+    assert_eq!(uses("?scope=runner:other").await, ["runner:other"], "when it takes a run");
+    assert_eq!(uses("?scope=runner:third").await, [""; 0]);
+
+    let id = deploy(&api).await;
     assert_eq!(variables_of(&api, id).await, ["terraform.a=shared of runner:shared"]);
     let id = deploy(&api).await;
+    // As the launcher does before it starts the job.
+    let mut deployment = stored(&api, &id).await;
+    deployment.runner = "other".parse().unwrap();
+    deployment.version += 1;
+    let (table, org) = (&api.app.table, api.ours.uuid);
+    let saved = table.save_deployment(org, &deployment, Wake::None).await.unwrap();
+    assert_eq!(saved, Saved::Yes);
     assert_eq!(variables_of(&api, id).await, ["terraform.a=other of runner:other"]);
 }
 
