@@ -2,6 +2,7 @@
 
 use crate::settings::faults::Faults;
 use crate::settings::file;
+use crate::settings::former_names::FormerNames;
 use crate::settings::identity::Machine;
 use crate::settings::layers::Layer;
 use crate::settings::names::{DATA, NAMES};
@@ -76,18 +77,23 @@ pub fn command() -> Command {
     command
 }
 
-/// All settings of the command line, the environment and the file.
-pub fn layers(matches: &ArgMatches, faults: &mut Faults) -> Layer {
+/// All settings of the command line, the environment and the file, and the warning of variables of other products.
+pub fn layers(matches: &ArgMatches, faults: &mut Faults) -> (Layer, Option<String>) {
     let flags = Layer::of_flags(matches, faults);
     let ours = |(name, _): &(String, String)| name != "CANYON_AGENT_CONFIG";
-    let text = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let environment = Layer::of_environment(text.filter(ours), faults);
+    let text = || {
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    };
+    let environment = Layer::of_environment(text().filter(ours), faults);
     let named = matches.get_one::<String>("config");
     let path = Path::new(named.map_or(FILE, String::as_str));
     let file =
         if named.is_some() || path.exists() { file::read(path, faults) } else { Layer::default() };
-    flags.over(environment).over(file)
+    let own = flags.over(environment).over(file);
+    let former = FormerNames::read(text(), &own, faults);
+    let warning = former.warning();
+    (own.over(former.layer), warning)
 }
 
 /// Facts about this machine that are not settings.

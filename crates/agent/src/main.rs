@@ -33,12 +33,16 @@ fn serve() -> Exit {
     }
     let matches = arguments::command().get_matches();
     let mut faults = Faults::default();
-    let layer = arguments::layers(&matches, &mut faults);
+    let (layer, former_names) = arguments::layers(&matches, &mut faults);
     if let Some(("health", arguments)) = matches.subcommand() {
         // Needs only the address of the health server. The running agent checks the other settings.
         return until_done(health::probe::ask(&layer, arguments.get_flag("ready")));
     }
     logging::start(&layer);
+    // Before the settings are read: the warning also explains why one of them is missing.
+    if let Some(warning) = former_names {
+        tracing::warn!("{warning}");
+    }
     let settings = match Settings::read(&layer, &arguments::machine(), faults) {
         Ok(settings) => settings,
         Err(faults) => return Exit::Settings(faults.to_string()),

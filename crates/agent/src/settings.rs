@@ -4,6 +4,7 @@ pub mod authorities;
 pub mod dispatcher;
 pub mod faults;
 pub mod file;
+pub mod former_names;
 pub mod identity;
 pub mod layers;
 pub mod listen;

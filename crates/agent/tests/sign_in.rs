@@ -196,11 +196,15 @@ async fn a_source_gives_a_token_or_an_error_that_names_the_source() {
     assert!(error.contains("gave something that is not a JWT"), "without a shell: {error}");
     let arguments = vec!["a".to_owned(), "b".to_owned()];
     assert_eq!(of(SourceSettings::Helper(helper, arguments)).await.unwrap(), "a.b.2");
+    let helper = script(folder.path(), r#"echo '{"token": "a.b.json", "expires": 1}'"#);
+    assert_eq!(of(SourceSettings::Helper(helper, Vec::new())).await.unwrap(), "a.b.json");
     for (text, expected) in [
         ("echo denied >&2; exit 3", "denied"),
         ("yes a.b.c", "it printed more than a token"),
         ("cat /dev/zero >&2 & yes", "it printed more than a token"),
         ("echo s3cr3t", "gave something that is not a JWT"),
+        (r#"echo '{"tokens": "s3cr3t"}'"#, "it printed JSON, but no text `token`"),
+        (r#"echo '{"token": "s3cr3t"'"#, "it printed JSON, but no text `token`"),
     ] {
         let helper = script(folder.path(), text);
         let error = of(SourceSettings::Helper(helper, Vec::new())).await.unwrap_err();

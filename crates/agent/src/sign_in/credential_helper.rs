@@ -1,4 +1,4 @@
-//! A program that prints a token on its standard output: for identities that are not in a file, such as an IAM
+//! A program that prints a token, or `{"token": "…"}`, on its standard output: for identities that are not in a file, such as an IAM
 //! role that an OIDC provider represents.
 //!
 //! It is started without a shell, so its arguments are passed unchanged.
@@ -6,6 +6,7 @@
 use super::SignInError;
 use super::source::MAX_LENGTH;
 use secrecy::SecretString;
+use serde::Deserialize;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -66,8 +67,20 @@ impl CredentialHelper {
             return Err(self.failed(&format!("it ended with {status}, and printed: {error}")));
         }
         let text = String::from_utf8(stdout).map_err(|_| self.failed("it printed no text"))?;
-        Ok(text.trim().to_owned().into())
+        let text = text.trim();
+        if !text.starts_with('{') {
+            return Ok(text.to_owned().into());
+        }
+        let printed: Option<Printed> = serde_json::from_str(text).ok();
+        let no_token = || self.failed("it printed JSON, but no text `token`");
+        printed.map(|printed| printed.token).ok_or_else(no_token)
     }
+}
+
+/// What the credential helpers of Tharsis print instead of the token alone.
+#[derive(Deserialize)]
+struct Printed {
+    token: SecretString,
 }
 
 /// Reads a pipe up to one byte more than [`MAX_LENGTH`]; then the pipe is closed.
