@@ -37,6 +37,7 @@ mod modules;
 pub mod names;
 pub(crate) mod narrowing;
 pub(crate) mod network_address;
+mod never_connected;
 mod new_agents;
 mod organizations;
 mod people;

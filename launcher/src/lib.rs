@@ -12,6 +12,7 @@ pub mod agents;
 mod checks;
 mod cleanup;
 mod concurrency;
+mod disabled_runner;
 mod fair_slots;
 mod fallbacks;
 #[cfg(feature = "lambda")]

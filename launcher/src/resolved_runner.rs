@@ -114,7 +114,7 @@ impl Launcher {
         let timeouts = definition.timeouts();
         let version = Some(runner.version);
         let state = Some((StateHome::from(&definition), runner.former_storages.clone()));
-        let hold_reason = runner.disabled.then(|| format!("runner `{id}` is disabled"));
+        let hold_reason = self.disabled_reason(org, &runner, agent.as_ref()).await?;
         let Some(platform) = self.platforms.get(&definition.runner_type()) else {
             let dispatcher = Err(self.cannot_launch(definition.runner_type()));
             return Ok(ResolvedRunner {

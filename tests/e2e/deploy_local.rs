@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_mins(3);
 /// A server whose runner is served by agents, to which no agent has ever connected.
-async fn far(configuration: Value) -> Site {
+pub(crate) async fn far(configuration: Value) -> Site {
     let server = Server::start().await;
     let states = json!({ "type": "local", "path": server.path("states") });
     keeping(server, configuration, states).await
@@ -78,13 +78,18 @@ pub(crate) fn module(site: &Site, name: &str, text: &str) -> String {
 
 /// `canyon deploy --local` in the folder of the test.
 pub(crate) fn start(site: &Site, env: &str, module: &str) -> Running {
+    start_with(site, &["deploy", PROJECT, env, "--local", "--module", module], &[])
+}
+
+/// `canyon` in the folder of the test, with these variables besides its own.
+pub(crate) fn start_with(site: &Site, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
     let child = Command::new("setpriv")
         .args(["--pdeathsig", "KILL"])
         .args(programs::of_a_user())
         .arg("--")
         .args(programs::WITH_A_DESCRIPTOR)
         .arg(programs::built().join("canyon"))
-        .args(["deploy", PROJECT, env, "--local", "--module", module])
+        .args(arguments)
         .current_dir(site.server.path("."))
         .env_clear()
         .env("HOME", site.server.path("."))
@@ -93,6 +98,7 @@ pub(crate) fn start(site: &Site, env: &str, module: &str) -> Running {
         .env("CANYON_API_URL", site.server.url())
         .env("CANYON_ORG", site.server.org())
         .env("CANYON_TOKEN", site.server.token())
+        .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -108,7 +114,7 @@ pub(crate) async fn end(mut here: Running) -> (Option<i32>, String) {
     (status.code(), said)
 }
 
-async fn until_noted(site: &Site, name: &str) -> String {
+pub(crate) async fn until_noted(site: &Site, name: &str) -> String {
     let deadline = Instant::now() + LIMIT;
     loop {
         match fs::read_to_string(site.server.path(name)) {
@@ -120,7 +126,7 @@ async fn until_noted(site: &Site, name: &str) -> String {
 }
 
 /// Canyon has forgotten the agent that the command line was, and no folder and no process of any job is left here.
-async fn nothing_is_left(site: &Site) {
+pub(crate) async fn nothing_is_left(site: &Site) {
     let agents = site.client.list(&["agents"], &[]).await.unwrap();
     let own: Vec<_> =
         agents.iter().filter(|agent| agent["id"].as_str().unwrap().starts_with("cli-")).collect();
@@ -266,7 +272,7 @@ async fn a_user_who_waits_for_an_agent_that_never_connected_is_informed_once() {
 }
 
 /// The program `canyon-agent`, for the runner `far`.
-fn other_agent(site: &Site) -> Running {
+pub(crate) fn other_agent(site: &Site) -> Running {
     let log = fs::File::create(site.server.path("agent.log")).unwrap();
     let child = Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "--"])
@@ -287,7 +293,7 @@ fn other_agent(site: &Site) -> Running {
 }
 
 /// Adopts the agent as soon as it registers, and waits until it works.
-async fn adopt(site: &Site, name: &str) {
+pub(crate) async fn adopt(site: &Site, name: &str) {
     let deadline = Instant::now() + LIMIT;
     loop {
         match site.client.agent(name).await {

@@ -18,6 +18,7 @@ mod arrows;
 mod cancel;
 mod confirming;
 mod connections;
+mod deploy_here;
 mod deploy_local;
 mod deployment_inputs;
 mod doctor;

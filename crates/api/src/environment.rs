@@ -48,6 +48,11 @@ pub struct Environment {
     /// What was deployed to it, and what runs; only in the answer to `getEnvironment`. Absent before the first deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployments: Option<EnvironmentDeployments>,
+    /// Why no agent could take a deployment: none of the runner and its fallbacks has ever connected or asked to be adopted.
+    /// Only in the answer to `getEnvironment` with `no_agent_reason=true`. Absent if one of these runners is disabled, and if
+    /// Canyon launches its jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_agent_reason: Option<String>,
 }
 
 /// The deployments of an environment, at a glance.

@@ -181,6 +181,12 @@ impl CliError {
         Self::File { action, path: path.to_owned(), source }
     }
 
+    /// Whether Canyon refuses it to this caller.
+    #[cfg(feature = "local")]
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Client(error) if error.status() == Some(403))
+    }
+
     /// The exit code for this error.
     pub(crate) fn exit(&self) -> Exit {
         match self {

@@ -40,6 +40,17 @@ pub(crate) async fn until_end(
     display: &Display,
     timeout: Option<u64>,
 ) -> Result<Deployment, CliError> {
+    until_end_for(client, id, display, timeout, false).await
+}
+
+/// The same. With `is_informed`, the user knows already what to do if no agent takes the deployment.
+pub(crate) async fn until_end_for(
+    client: &Client,
+    id: &str,
+    display: &Display,
+    timeout: Option<u64>,
+    is_informed: bool,
+) -> Result<Deployment, CliError> {
     let deadline = async {
         match timeout {
             Some(seconds) => sleep(Duration::from_secs(seconds)).await,
@@ -47,7 +58,7 @@ pub(crate) async fn until_end(
         }
     };
     tokio::select! {
-        ended = watch(client, id, display) => ended,
+        ended = watch_for(client, id, display, is_informed) => ended,
         () = deadline => {
             Err(CliError::TimedOut { id: id.to_owned(), seconds: timeout.unwrap_or_default() })
         }
@@ -60,6 +71,19 @@ pub(crate) async fn watch(
     client: &Client,
     id: &str,
     display: &Display,
+) -> Result<Deployment, CliError> {
+    watch_for(client, id, display, false).await
+}
+
+#[cfg_attr(
+    not(feature = "local"),
+    expect(unused_variables, reason = "only for the hint about `--local`")
+)]
+async fn watch_for(
+    client: &Client,
+    id: &str,
+    display: &Display,
+    is_informed: bool,
 ) -> Result<Deployment, CliError> {
     let (sender, updates) = mpsc::channel(64);
     let mut pollers = JoinSet::new();
@@ -75,7 +99,7 @@ pub(crate) async fn watch(
         offset: 0,
         complete: false,
         #[cfg(feature = "local")]
-        has_hinted: false,
+        has_hinted: is_informed,
         #[cfg(feature = "local")]
         waits_for_agent_since: None,
     };

@@ -5,9 +5,12 @@
 
 mod interrupts;
 mod joining;
+mod no_agent;
 mod own_agent;
+mod own_credentials;
 
 pub(crate) use interrupts::Interrupts;
+pub(crate) use no_agent::NoAgent;
 pub(crate) use own_agent::OwnAgent;
 
 use crate::error::CliError;
@@ -26,6 +29,7 @@ pub(crate) struct LocalRun {
     org: OrgId,
     runner: RunnerId,
     kind: RunnerType,
+    is_disabled: bool,
     name: AgentId,
     program: PathBuf,
     state_dir: PathBuf,
@@ -78,9 +82,18 @@ impl LocalRun {
             org: client.org().parse().map_err(|_| misread("organization"))?,
             runner: runner.parse().map_err(|_| misread("runner"))?,
             kind,
+            is_disabled: definition["disabled"] == true,
             name,
             program,
             state_dir,
+        })
+    }
+
+    /// What the command says if an administrator has disabled the runner: for another deployment, Canyon would wait.
+    pub(crate) fn disabled_notice(&self) -> Option<String> {
+        let runner = &self.runner;
+        self.is_disabled.then(|| {
+            format!("runner `{runner}` is disabled; with --local, the deployment runs nevertheless")
         })
     }
 }

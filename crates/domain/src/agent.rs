@@ -144,7 +144,12 @@ impl Agent {
 
     /// Whether it may launch jobs of this runner, connected or not.
     pub fn may_serve(&self, runner: &RunnerId, target: Option<&AgentTarget>) -> bool {
-        if self.adoption != Adoption::Adopted || self.reserved {
+        self.adoption == Adoption::Adopted && self.could_serve(runner, target)
+    }
+
+    /// Whether it may launch jobs of this runner now, or once an administrator adopts it.
+    pub fn could_serve(&self, runner: &RunnerId, target: Option<&AgentTarget>) -> bool {
+        if self.adoption == Adoption::Rejected || self.reserved {
             return false;
         }
         match (&self.runner, target) {

@@ -5,7 +5,7 @@ use super::caller::{Ids, Member};
 use super::environment_filter::EnvironmentFilter;
 use super::error::ApiError;
 use super::list_query::ListQuery;
-use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::refusals::{OfAction, OfList, OfWrite};
 use super::{fields, paging};
 use crate::App;
 use crate::app::at_a_glance::AtAGlance;
@@ -110,21 +110,34 @@ async fn page_of(
     paging::answer_visible(app, caller.org, found, &name, render).await.map(Json)
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ReadQuery {
+    /// Also report if no agent could take a deployment, as `no_agent_reason`.
+    #[serde(default)]
+    #[param(required = false, default = false)]
+    no_agent_reason: bool,
+}
+
 /// Read an environment.
 #[utoipa::path(get, path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}", tag = "Environment",
     operation_id = "getEnvironment",
-    responses((status = 200, description = "The environment.", body = Environment), OfRead))]
+    params(ReadQuery),
+    responses((status = 200, description = "The environment.", body = Environment), OfList))]
 async fn get(
     State(app): State<App>,
     caller: Member,
     Ids((_, project, env)): Ids<(String, ProjectId, EnvId)>,
+    Params(query): Params<ReadQuery>,
 ) -> Result<Json<Environment>, ApiError> {
     let found = app.environment(&caller, Role::Viewer, &project, &env).await?;
+    let no_agent_reason =
+        if query.no_agent_reason { app.no_agent_reason(caller.org, &found).await? } else { None };
     let deployments = app.deployments_at_a_glance(&found, caller.org).await?;
     let shown = deployments.last.iter().chain(&deployments.last_success);
     let names = app.names(&caller, shown.map(|shown| shown.created_by)).await?;
     let deployments = deployments.last.is_some().then(|| render_deployments(&deployments, &names));
-    Ok(Json(Environment { deployments, ..render(found) }))
+    Ok(Json(Environment { deployments, no_agent_reason, ..render(found) }))
 }
 
 /// Change an environment.
@@ -249,6 +262,7 @@ fn render(of: inventory::Environment) -> Environment {
         state: of.state.map(|state| render_state(&state, of.uuid)),
         deletion_protection: of.deletion_protection.map(Into::into),
         deployments: None,
+        no_agent_reason: None,
     }
 }
 

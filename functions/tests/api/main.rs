@@ -43,6 +43,7 @@ mod job_tokens;
 mod long_polls;
 mod long_streams;
 mod needs;
+mod never_connected;
 mod new_agents;
 mod operator;
 mod paging;

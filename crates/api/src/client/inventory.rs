@@ -28,6 +28,19 @@ impl Client {
         self.read(self.request(Method::GET, path)).await
     }
 
+    /// Reads a thing, with options of the read.
+    ///
+    /// # Errors
+    ///
+    /// 404 if it does not exist.
+    pub async fn get_with(
+        &self,
+        path: &[&str],
+        options: &[(&str, &str)],
+    ) -> Result<Value, ClientError> {
+        self.read(self.request(Method::GET, path).query(options)).await
+    }
+
     /// Reads a whole list, page by page.
     ///
     /// # Errors

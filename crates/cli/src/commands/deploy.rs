@@ -2,9 +2,13 @@
 
 mod flags;
 mod limit;
+#[cfg(feature = "local")]
+mod place;
 
 pub(crate) use self::flags::RunFlags;
 use self::limit::{Limit, Next};
+#[cfg(feature = "local")]
+use self::place::{Choice, Place};
 use super::module_flags::{ModuleFlags, ModuleOfRequest};
 use crate::confirm;
 use crate::environment_facts::EnvironmentFacts;
@@ -77,11 +81,14 @@ pub(crate) async fn execute(
 ) -> Result<Exit, CliError> {
     confirm_destroy(&request, client, output).await?;
     #[cfg(feature = "local")]
-    let local_run = if request.flags.local {
-        Some(LocalRun::prepare(client, &request.project, &request.environment).await?)
-    } else {
-        None
+    let choice = Choice::of(&request, client, output).await?;
+    #[cfg(feature = "local")]
+    let (module, choice) = {
+        let module = request.module.resolve(client, output);
+        let (module, choice) = tokio::join!(module, choice.asked(&request, client));
+        (module?, choice)
     };
+    #[cfg(not(feature = "local"))]
     let module = request.module.resolve(client, output).await?;
     let limit = Limit::of(&request);
     let body = body(&request, module);
@@ -95,10 +102,14 @@ pub(crate) async fn execute(
         return Ok(Exit::Ok);
     }
     #[cfg(feature = "local")]
-    if let Some(local_run) = local_run {
-        return run_locally(local_run, &body, limit, client, output).await;
-    }
-    let ended = run_by_launcher(&body, limit, key, request.flags.timeout, client, output).await?;
+    let is_informed = match choice.decided(client, output).await {
+        Place::Here(run) => return run_locally(*run, &body, limit, client, output).await,
+        Place::Elsewhere { is_informed } => is_informed,
+    };
+    #[cfg(not(feature = "local"))]
+    let is_informed = false;
+    let timeout = request.flags.timeout;
+    let ended = run_by_launcher(&body, limit, key, timeout, is_informed, client, output).await?;
     summary::print(client, ended.deployment, ended.refusal, output).await?;
     Ok(Exit::Ok)
 }
@@ -132,6 +143,7 @@ async fn run_by_launcher(
     mut limit: Limit,
     mut key: String,
     timeout: Option<u64>,
+    is_informed: bool,
     client: &Client,
     output: Output,
 ) -> Result<Ended, CliError> {
@@ -139,7 +151,7 @@ async fn run_by_launcher(
         let id = create(client, &limit.apply_to(body), &key, output).await?.id.to_string();
         let display = Display::new(output);
         display.line(&format!("deployment {id}"));
-        let ended = follow::until_end(client, &id, &display, timeout).await;
+        let ended = follow::until_end_for(client, &id, &display, timeout, is_informed).await;
         drop(display);
         let deployment = summary::or_unended(client, ended, output).await?;
         match limit.next(&deployment, client, confirm::ctrl_c(), output).await {

@@ -2,8 +2,8 @@
 
 use super::LocalRun;
 use super::own_agent::{DRAIN, JOIN_TIMEOUT, OwnAgent, RETRY_PAUSE};
+use super::own_credentials;
 use crate::error::CliError;
-use crate::output::Output;
 use crate::process_variable::variable;
 use canyon_agent::connection::{self, ApiConnection};
 use canyon_agent::kinds::Kind;
@@ -19,7 +19,6 @@ use canyon_api::agent::{OpenSession, PROTOCOL};
 use canyon_api::client::Client;
 use secrecy::ExposeSecret as _;
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
@@ -27,24 +26,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// Prefixes of the variables in which providers find credentials.
-const CLOUD_PREFIXES: [&str; 4] = ["AWS_", "ARM_", "AZURE_", "GOOGLE_"];
-
 impl LocalRun {
     /// Checks whether the caller may adopt the agent. No agent has this name yet, so 404 means yes.
-    pub(super) async fn check_right(
-        &self,
-        client: &Client,
-        output: Output,
-    ) -> Result<(), CliError> {
+    pub(super) async fn check_right(&self, client: &Client) -> Result<(), CliError> {
         match client.adopt_agent(self.name.as_str()).await {
             Err(error) if error.status() == Some(404) => Ok(()),
-            Err(error) if error.status() == Some(403) => {
-                output.notice(
-                    "--local registers this machine as an agent for a while, and adopts it",
-                );
-                Err(error.into())
-            }
             Err(error) => Err(error.into()),
             Ok(_) => Err(CliError::usage("another agent has the name of this process; try again")),
         }
@@ -64,7 +50,8 @@ impl LocalRun {
             .map_err(|error| CliError::usage(error.to_string()))?;
         let settings = self.settings(client.url());
         let kind = LocalKind::new(&settings).map_err(|error| CliError::usage(error.to_string()))?;
-        let kind: Arc<dyn Kind> = Arc::new(kind.serving(self.kind, own_credentials()));
+        let kind: Arc<dyn Kind> =
+            Arc::new(kind.serving(self.kind, own_credentials::of_this_process()));
         let authorities = settings.authorities.as_ref();
         let http = connection::http_client(authorities).map_err(CliError::usage)?;
         let connection = Client::over(http.clone(), client.url(), self.org.as_str());
@@ -169,19 +156,11 @@ impl LocalRun {
     }
 }
 
-fn refused(org: &str) -> CliError {
+pub(super) fn refused(org: &str) -> CliError {
     CliError::usage_with_hint(
         format!(
             "organization `{org}` refuses agents that ask to be adopted, and --local registers this machine as one"
         ),
         "an administrator can allow them: canyon update organization --set=agent_requests=allowed",
     )
-}
-
-/// The credentials that the job's providers may use: the caller's own.
-fn own_credentials() -> BTreeMap<OsString, OsString> {
-    let is_credential = |name: &OsStr| {
-        name.to_str().is_some_and(|name| CLOUD_PREFIXES.iter().any(|cloud| name.starts_with(cloud)))
-    };
-    std::env::vars_os().filter(|(name, _)| is_credential(name)).collect()
 }

@@ -94,9 +94,17 @@ impl CannedServer {
         &self.url
     }
 
-    /// The received requests, in order.
+    /// The received requests, in order. The question whether any agent could take a deployment is left out, because it is
+    /// sent while others are under way.
     pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
-        self.canned.requests.lock().unwrap().clone()
+        let all = self.canned.requests.lock().unwrap().clone();
+        all.into_iter().filter(|request| !request.what.contains("no_agent_reason")).collect()
+    }
+
+    /// How often the command asked whether any agent could take a deployment.
+    pub(crate) fn questions(&self) -> usize {
+        let all = self.canned.requests.lock().unwrap().len();
+        all - self.requests().len()
     }
 
     /// The bodies of the requests that begin with `what`.

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 pub(crate) const ID: &str = "01970000-0000-7000-8000-000000000001";
-const GOOD: &[u8] = include_bytes!("../fixtures/events-ok.jsonl");
+pub(crate) const GOOD: &[u8] = include_bytes!("../fixtures/events-ok.jsonl");
 const BAD: &[u8] = include_bytes!("../fixtures/events-failed.jsonl");
 const FAILED_PLAN: &[u8] = include_bytes!("../fixtures/events-plan-failed.jsonl");
 

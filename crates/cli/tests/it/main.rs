@@ -10,6 +10,7 @@ mod completion;
 mod confirming;
 mod contexts;
 mod deploying;
+mod deploying_here;
 mod deployments;
 mod exit_codes;
 mod invocation;

@@ -24,7 +24,7 @@ pub struct ProfileContext {
     pub project: ProjectId,
     /// `${environment.id}`.
     pub environment: EnvId,
-    /// `${environment.type}`.
+    /// `${environment.type}`, also written `${env_type.id}`.
     pub env_type: EnvTypeId,
 }
 
@@ -213,7 +213,7 @@ impl Part {
         match reference {
             "project.id" => Ok(Self::Project),
             "environment.id" => Ok(Self::Environment),
-            "environment.type" => Ok(Self::EnvType),
+            "environment.type" | "env_type.id" => Ok(Self::EnvType),
             other => other
                 .strip_prefix("var.")
                 .filter(|name| is_variable_name(name))
@@ -286,6 +286,19 @@ mod tests {
             let name: ProfileName = name.parse().unwrap();
             assert_eq!(name.may_be(&profile.parse().unwrap()), may_be, "{name:?} {profile}");
         }
+    }
+
+    #[test]
+    fn the_environments_type_has_two_spellings() {
+        for name in ["${project.id}-${environment.type}", "${project.id}-${env_type.id}"] {
+            let parsed: ProfileName = name.parse().unwrap();
+            assert_eq!(
+                parsed.interpolate(&place(), &Inputs::new()).unwrap(),
+                "payments/api-production"
+            );
+            assert_eq!(parsed.as_str(), name, "it stays as it was written");
+        }
+        assert!("${env_type}".parse::<ProfileName>().is_err());
     }
 
     #[test]

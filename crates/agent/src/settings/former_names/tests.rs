@@ -134,8 +134,7 @@ fn every_row_becomes_a_setting_of_the_agent_and_is_documented() {
     let page = std::fs::read_to_string(page).unwrap();
     for (former, meaning) in FORMER {
         let new = match meaning {
-            Same(new) | Path(new) | PartOf(new) | Address { new, .. } => new,
-            Prefix(new) => new,
+            Same(new) | Prefix(new) | Path(new) | PartOf(new) | Address { new, .. } => new,
             NotRead(_) | NotReadIfTrue(_) => "",
         };
         assert!(new.is_empty() || key_of(new).is_some(), "{new}");

@@ -33,10 +33,11 @@ pub(crate) struct RunFlags {
     /// Which deployments it precedes when more are waiting than agents can launch
     #[arg(long, value_enum, value_name = "WHICH")]
     pub(super) priority: Option<GivenPriority>,
-    /// Run it on this machine, whatever agents its runner has: `canyon` is the agent for this deployment alone
+    /// Run it on this machine, whatever agents its runner has: `canyon` is the agent for this deployment alone. With
+    /// `--local=false`, never; by default only if no agent of its runner has ever connected
     #[cfg(feature = "local")]
-    #[arg(long, conflicts_with_all = ["no_wait", "timeout", "idempotency_key"])]
-    pub(super) local: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(super) local: Option<bool>,
     /// Print the deployment's id and do not wait for its end
     #[arg(long)]
     pub(super) no_wait: bool,
@@ -52,6 +53,19 @@ pub(crate) struct RunFlags {
     /// The same key returns the same deployment for 24 hours; without it, the command uses a random one
     #[arg(long, value_name = "KEY")]
     pub(super) idempotency_key: Option<String>,
+}
+
+impl RunFlags {
+    /// The flag that a run on this machine cannot follow: it needs this process until its end, and ends with it.
+    #[cfg(feature = "local")]
+    pub(super) fn contradiction_of_local(&self) -> Option<&'static str> {
+        let given = [
+            ("--no-wait", self.no_wait),
+            ("--timeout", self.timeout.is_some()),
+            ("--idempotency-key", self.idempotency_key.is_some()),
+        ];
+        given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
+    }
 }
 
 /// See [`Priority`].
