@@ -81,10 +81,7 @@ async fn what_cannot_be_deployed_is_refused_with_its_field_and_leaves_nothing() 
         (json!({ "encrypted_outputs_recipient": "age1x" }), "encrypted_outputs_recipient"),
         (json!({ "encrypted_logs_recipient": "ssh-rsa x" }), "encrypted_logs_recipient"),
         (json!({ "encrypted_logs_recipient": format!("{KEY},") }), "encrypted_logs_recipient"),
-        (
-            json!({ "encrypted_logs_recipient": (vec![KEY; 11].join(",")) }),
-            "encrypted_logs_recipient",
-        ),
+        (json!({ "encrypted_logs_recipient": ([KEY; 11].join(",")) }), "encrypted_logs_recipient"),
         (json!({ "manifest": { "workloads": { "web": {} } } }), "manifest"),
         (json!({ "mode": "plan_only", "plan_only": false }), "plan_only"),
         (json!({ "rollback_to_deployment_id": ABSENT }), "rollback_to_deployment_id"),
