@@ -2,7 +2,7 @@
 
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::module::inline;
-use crate::harness::searched::files_without;
+use crate::harness::searched::{files_without, until_no_job};
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, RUNNER, Site};
 use serde_json::json;
@@ -71,6 +71,7 @@ async fn a_secret_of_a_runner_reaches_its_modules_and_is_found_nowhere_else() {
     assert_eq!(digest, digest_of(TOKEN));
     assert!(log.contains(" to of-runner of of-environment in of-definition"), "{log}");
     assert!(log.contains("tells ***"), "{log}");
+    until_no_job(&site.server.data());
     let read = files_without(&PARTS, &site.server.data());
     assert!(read > 3, "{read} files were searched");
 

@@ -2,13 +2,11 @@
 
 use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::module::inline;
-use crate::harness::searched::files_without;
+use crate::harness::searched::{files_without, until_no_job};
 use crate::harness::site::{ENV, Site};
 use std::path::Path;
-use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-const LIMIT: Duration = Duration::from_mins(1);
 const PASSWORD: &str = "pa55-w0rd/of#shop";
 const KEY: &str = "-----BEGIN KEY-----\nMIIBkept1234\n-----END KEY-----\n";
 
@@ -76,8 +74,7 @@ async fn a_module_gets_what_is_kept_for_it_and_a_secret_is_found_nowhere_else() 
     assert_eq!((&outputs["url"].value, outputs["url"].sensitive), (&None, true));
 
     // The table, the object store, the log of Canyon and what is left of the job.
-    let jobs = server.data().join("jobs");
-    until_empty(&jobs);
+    until_no_job(&server.data());
     let read = files_without(&PARTS, &server.data());
     assert!(read > 3, "{read} files were searched");
     for text in [log, server.log()] {
@@ -90,14 +87,6 @@ const PARTS: [&str; 3] = ["pa55-w0rd", "cGE1NS13MHJk", "MIIBkept1234"];
 
 fn contains_secret(bytes: &[u8]) -> bool {
     PARTS.iter().any(|part| bytes.windows(part.len()).any(|window| window == part.as_bytes()))
-}
-
-fn until_empty(jobs: &Path) {
-    let begun = Instant::now();
-    while fs::read_dir(jobs).is_ok_and(|mut entries| entries.next().is_some()) {
-        assert!(begun.elapsed() < LIMIT, "the folder of the job stays");
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

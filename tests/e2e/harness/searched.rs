@@ -1,7 +1,24 @@
 //! Searches files for what must not be in them.
 
-use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// How long the folder of a job that has ended stays at most.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// Waits until the data of a server have no folder of a job. A search at the same time would miss files.
+///
+/// # Panics
+///
+/// If one stays.
+pub(crate) fn until_no_job(data: &Path) {
+    let begun = Instant::now();
+    while fs::read_dir(data.join("jobs")).is_ok_and(|mut entries| entries.next().is_some()) {
+        assert!(begun.elapsed() < LIMIT, "the folder of the job stays");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
 
 /// Searches every file below `folder` for `parts`, and returns how many there are.
 ///
