@@ -43,7 +43,7 @@ impl Launcher {
         let is_pending = |of: &Deployment| of.to_salvage().is_some_and(|at| at.number == number);
         let was_pending = is_pending(&found);
         let is_same_runner =
-            found.to_salvage().is_some_and(|attempt| resolved.has_launch_version_of(attempt));
+            found.to_salvage().is_some_and(|attempt| resolved.finds_job_of(attempt));
         if let (true, Ok(dispatcher)) = (was_pending, &resolved.dispatcher) {
             self.salvage(due, &mut found, number, dispatcher, is_same_runner).await?;
         }

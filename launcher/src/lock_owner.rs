@@ -141,5 +141,5 @@ pub(crate) fn is_proof(
     attempt: &Attempt,
     resolved: &ResolvedRunner,
 ) -> bool {
-    matches!(observation, Observation::Gone(_)) && resolved.has_launch_version_of(attempt)
+    matches!(observation, Observation::Gone(_)) && resolved.finds_job_of(attempt)
 }

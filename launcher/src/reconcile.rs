@@ -161,7 +161,7 @@ impl Launcher {
             && let Ok(dispatcher) = &resolved.dispatcher
             && let Some(attempt) = deployment.open_attempt()
         {
-            let (number, is_same) = (attempt.number, resolved.has_launch_version_of(attempt));
+            let (number, is_same) = (attempt.number, resolved.finds_job_of(attempt));
             self.salvage(due, &mut deployment, number, dispatcher, is_same).await?;
         }
         let now = self.clock.now();
@@ -245,13 +245,14 @@ mod tests {
             },
         }))
         .unwrap();
-        let resolved = |version| ResolvedRunner {
+        let resolved = |finds_jobs_since| ResolvedRunner {
             timeouts: Timeouts::from(&TimeoutSettings::default()),
             dispatcher: Err(String::new()),
             start_refusal: None,
             hold_reason: None,
             state: None,
-            version: Some(version),
+            version: Some(4),
+            finds_jobs_since: Some(finds_jobs_since),
         };
         let (before, after) = (resolved(3), resolved(4));
         let nothing = || Observation::Gone(None);

@@ -28,11 +28,18 @@ pub(crate) struct ResolvedRunner {
     pub(crate) state: Option<(StateHome, Vec<StateStorage>)>,
     /// The version of the runner's record, if it exists.
     pub(crate) version: Option<u64>,
+    /// The first version whose jobs it finds.
+    pub(crate) finds_jobs_since: Option<u64>,
 }
 
 impl ResolvedRunner {
-    /// Whether the attempt was launched by this version of the runner, so that the dispatcher finds
-    /// its job.
+    /// Whether the dispatcher finds the attempt's job: since its launch the runner was not changed, or only for jobs to come.
+    pub(crate) fn finds_job_of(&self, attempt: &Attempt) -> bool {
+        attempt.runner_version.zip(self.finds_jobs_since).is_some_and(|(at, since)| at >= since)
+    }
+
+    /// Whether the attempt was launched by this version of the runner, so that its job may be started once more: with other
+    /// settings a platform takes it for another job, or refuses it.
     pub(crate) fn has_launch_version_of(&self, attempt: &Attempt) -> bool {
         self.version.is_some() && self.version == attempt.runner_version
     }
@@ -54,6 +61,7 @@ impl ResolvedRunner {
             hold_reason: None,
             state: None,
             version: None,
+            finds_jobs_since: None,
         }
     }
 }
@@ -113,6 +121,7 @@ impl Launcher {
         let start_refusal = invalid.clone().or(start_refusal);
         let timeouts = definition.timeouts();
         let version = Some(runner.version);
+        let finds_jobs_since = runner.finds_jobs_since.or(version);
         let state = Some((StateHome::from(&definition), runner.former_storages.clone()));
         let hold_reason = self.disabled_reason(org, &runner, agent.as_ref()).await?;
         let Some(platform) = self.platforms.get(&definition.runner_type()) else {
@@ -124,6 +133,7 @@ impl Launcher {
                 hold_reason,
                 state,
                 version,
+                finds_jobs_since,
             });
         };
         let usable = match invalid {
@@ -140,6 +150,7 @@ impl Launcher {
                     hold_reason,
                     state,
                     version,
+                    finds_jobs_since,
                 });
             }
         };
@@ -153,7 +164,15 @@ impl Launcher {
             Some(_) => platform.watcher(&target),
         };
         let dispatcher: Result<Arc<dyn Dispatcher>, _> = Ok(Arc::new(TimeLimited(dispatcher)));
-        Ok(ResolvedRunner { timeouts, dispatcher, start_refusal, hold_reason, state, version })
+        Ok(ResolvedRunner {
+            timeouts,
+            dispatcher,
+            start_refusal,
+            hold_reason,
+            state,
+            version,
+            finds_jobs_since,
+        })
     }
 
     async fn with_secrets(

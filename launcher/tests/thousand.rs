@@ -84,6 +84,7 @@ async fn organization(table: &Table, account: &Account) {
         former_storages: Vec::new(),
         created_at: now,
         updated_at: now,
+        finds_jobs_since: None,
         version: 1,
     };
     table.create_env_type(ORG, &env_type, &record()).await.unwrap();

@@ -5,10 +5,10 @@ use crate::harness::deployments::{assert_succeeded, end, failure, request};
 use crate::harness::ledger;
 use crate::harness::module::{self, THIRTY, inline};
 use crate::harness::processes;
-use crate::harness::site::{ENV, Site};
+use crate::harness::site::{ENV, RUNNER, Site};
 use canyon_domain::failure::FailureClass;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -110,6 +110,11 @@ async fn a_runner_that_is_killed_before_the_apply_is_replaced() {
                 break;
             }
             sleep(Duration::from_millis(5)).await;
+        }
+        if round % 2 == 0 {
+            // That concerns only jobs to come, so it hides no job's death.
+            let changes = json!({ "description": format!("changed in round {round}") });
+            site.client.update(&["runners", RUNNER], &changes).await.unwrap();
         }
         processes::signal(pid, Signal::KILL);
         let ended = site.end(&id).await;

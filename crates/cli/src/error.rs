@@ -118,7 +118,7 @@ pub(crate) enum CliError {
     /// A question was not answered with `yes`.
     #[error("not confirmed; nothing was changed")]
     NotConfirmed,
-    /// Ctrl-C at a question.
+    /// Ctrl-C before anything was changed.
     #[error("interrupted; nothing was changed")]
     Interrupted,
     /// `--timeout` passed before the end.

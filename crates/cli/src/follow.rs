@@ -163,7 +163,7 @@ impl Watch<'_> {
         let waits_since = *self.waits_for_agent_since.get_or_insert_with(Instant::now);
         if waits_since.elapsed() >= AGENT_HINT_DELAY {
             self.has_hinted = true;
-            let text = "hint: start an agent of that runner; or cancel this deployment and run it on this machine with `canyon deploy --local`";
+            let text = "hint: start an agent of that runner, or adopt the one that waits for that (canyon list agents --pending); or cancel this deployment and run it on this machine with `canyon deploy --local`";
             self.display.line(text);
         }
     }

@@ -205,6 +205,38 @@ impl RunnerDefinition {
         json!({ "cluster": self.cluster_name(), "agents": agents })
     }
 
+    /// Whether it finds the jobs that `other` has launched: they differ in nothing that says where jobs run, or how that
+    /// place is reached.
+    pub fn finds_jobs_of(&self, other: &Self) -> bool {
+        self.way_to_jobs() == other.way_to_jobs()
+    }
+
+    /// The configuration without what concerns only the jobs to come.
+    fn way_to_jobs(&self) -> Value {
+        const OF_JOBS_TO_COME: [&str; 8] = [
+            "cpu",
+            "environment",
+            "identity",
+            "image",
+            "memory",
+            "memory_limit",
+            "secrets",
+            "timeouts",
+        ];
+        let mut configuration = to_json(&self.configuration);
+        if let Some(members) = configuration.as_object_mut()
+            && let Some(mut job) = members.remove("job")
+        {
+            if let Some(job) = job.as_object_mut() {
+                job.retain(|name, _| !OF_JOBS_TO_COME.contains(&name.as_str()));
+            }
+            if job.as_object().is_some_and(|job| !job.is_empty()) {
+                members.insert("job".to_owned(), job);
+            }
+        }
+        configuration
+    }
+
     fn cluster_name(&self) -> Option<Value> {
         const NAMES: [&str; 7] = [
             "cluster_data",

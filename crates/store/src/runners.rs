@@ -39,6 +39,10 @@ pub struct RunnerRecord {
     pub created_at: Timestamp,
     /// Time of the last change.
     pub updated_at: Timestamp,
+    /// The oldest version whose jobs this one finds, because later changes concerned only jobs to come; `None`: this
+    /// version itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finds_jobs_since: Option<u64>,
     /// Grows with every write.
     pub version: u64,
 }
@@ -134,21 +138,22 @@ impl Table {
         let key = keys::runner(org, &runner.id);
         // Only parts of it are written; what it is afterwards must fit.
         to_item(OPERATION, &key, runner)?;
-        let switch = if disabled.is_some() { ", disabled = :disabled" } else { "" };
-        let secrets = match &runner.sealed_secrets {
-            Some(_) => ", sealed_secrets = :s",
-            None => " REMOVE sealed_secrets",
-        };
+        // `definition` is a reserved word.
+        let mut set = vec!["#d = :d", "runner_type = :type", "updated_at = :at"];
+        set.extend(["version = :new", "former_storages = :former"]);
+        set.extend(disabled.map(|_| "disabled = :disabled"));
+        set.extend(runner.sealed_secrets.as_ref().map(|_| "sealed_secrets = :s"));
+        set.extend(runner.finds_jobs_since.map(|_| "finds_jobs_since = :since"));
+        let mut absent = Vec::new();
+        absent.extend(runner.sealed_secrets.is_none().then_some("sealed_secrets"));
+        absent.extend(runner.finds_jobs_since.is_none().then_some("finds_jobs_since"));
+        let remove = if absent.is_empty() { "" } else { " REMOVE " };
         let former: AttributeValue = serde_dynamo::to_attribute_value(&runner.former_storages)
             .map_err(|source| StoreError::corrupt(OPERATION, runner.id.to_string(), source))?;
         let update = aws_sdk_dynamodb::types::Update::builder()
             .table_name(self.name())
             .set_key(Some(key_item(&key)))
-            // `definition` is a reserved word.
-            .update_expression(format!(
-                "SET #d = :d, runner_type = :type, updated_at = :at, version = :new, \
-                 former_storages = :former{switch}{secrets}"
-            ))
+            .update_expression(format!("SET {}{remove}{}", set.join(", "), absent.join(", ")))
             .expression_attribute_names("#d", "definition")
             .condition_expression(Condition::version(0).expression)
             .expression_attribute_values(":v", number(runner.version.saturating_sub(1)))
@@ -159,6 +164,10 @@ impl Table {
             .expression_attribute_values(":at", text(runner.updated_at.to_string()));
         let update = match &runner.sealed_secrets {
             Some(sealed) => update.expression_attribute_values(":s", text(sealed)),
+            None => update,
+        };
+        let update = match runner.finds_jobs_since {
+            Some(since) => update.expression_attribute_values(":since", number(since)),
             None => update,
         };
         let update = match disabled {

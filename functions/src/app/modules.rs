@@ -14,6 +14,33 @@ use canyon_domain::scoped_role::{ScopedRole, intersection};
 use canyon_domain::state_command::StateCommand;
 use canyon_store::blob_keys::BlobKey;
 
+/// The module of a new deployment, with what goes with it.
+struct ModuleToRun {
+    module: Module,
+    sealed_inputs: SealedInputs,
+    /// The keys to which the deployment that ran it before encrypted its outputs, and its log.
+    outputs_recipient: Option<String>,
+    logs_recipient: Option<String>,
+}
+
+impl From<Module> for ModuleToRun {
+    fn from(module: Module) -> Self {
+        let (outputs_recipient, logs_recipient) = (None, None);
+        Self { module, sealed_inputs: SealedInputs::new(), outputs_recipient, logs_recipient }
+    }
+}
+
+impl From<Bundle> for ModuleToRun {
+    fn from(former: Bundle) -> Self {
+        Self {
+            module: former.module,
+            sealed_inputs: former.sealed_inputs,
+            outputs_recipient: former.encrypted_outputs_recipient,
+            logs_recipient: former.encrypted_logs_recipient,
+        }
+    }
+}
+
 impl App {
     /// The request of a deployment that `by` may read. `None` if it is no longer stored.
     pub(crate) async fn bundle_of(
@@ -31,10 +58,11 @@ impl App {
         order: &DeploymentRequest,
         environment: &Environment,
     ) -> Result<Bundle, AppError> {
-        let (module, sealed_inputs) = match (&order.module, order.mode) {
+        let of = match (&order.module, order.mode) {
             (Some(module), Mode::Deploy | Mode::Destroy | Mode::State) => {
                 self.check_module(by, module, environment).await?;
-                (module.clone(), self.seal_inputs(by.org, order, environment).await?)
+                let sealed_inputs = self.seal_inputs(by.org, order, environment).await?;
+                ModuleToRun { sealed_inputs, ..ModuleToRun::from(module.clone()) }
             }
             (None, Mode::Deploy) => {
                 return Err(AppError::invalid(
@@ -56,7 +84,7 @@ impl App {
                     return Err(AppError::invalid("module", reason));
                 }
                 // OpenTofu finds in the state which providers it needs.
-                None => (Module::empty(), SealedInputs::new()),
+                None => Module::empty().into(),
             },
             (None, Mode::Rollback) => self.former_module(by, order, environment).await?,
             (Some(_), Mode::Rollback) => {
@@ -66,11 +94,16 @@ impl App {
                 ));
             }
         };
+        // A caller who encrypted a run does not expect its repetition in clear. A command on the state has outputs of its own.
+        let repeats = order.mode != Mode::State;
+        let former = |of: Option<String>| of.filter(|_| repeats);
+        let outputs = order.encrypted_outputs_recipient.clone();
+        let logs = order.encrypted_logs_recipient.clone();
         Ok(Bundle {
-            module,
-            sealed_inputs,
-            encrypted_outputs_recipient: order.encrypted_outputs_recipient.clone(),
-            encrypted_logs_recipient: order.encrypted_logs_recipient.clone(),
+            module: of.module,
+            sealed_inputs: of.sealed_inputs,
+            encrypted_outputs_recipient: outputs.or_else(|| former(of.outputs_recipient)),
+            encrypted_logs_recipient: logs.or_else(|| former(of.logs_recipient)),
             log_level: order.log_level,
             options: order.options.clone(),
             state_command: order.state_command.clone(),
@@ -126,18 +159,16 @@ impl App {
         &self,
         by: &Principal,
         environment: &Environment,
-    ) -> Result<Option<(Module, SealedInputs)>, AppError> {
+    ) -> Result<Option<ModuleToRun>, AppError> {
         let Some(applied) = environment.applied else { return Ok(None) };
         let Some(bundle) = self.table.bundle(by.org, applied).await? else { return Ok(None) };
-        if !matches!(bundle.module.source, ModuleSource::Git(_)) {
-            return Ok(Some((bundle.module, bundle.sealed_inputs)));
+        let mut of = ModuleToRun::from(bundle);
+        if matches!(of.module.source, ModuleSource::Git(_))
+            && let Some(applied) = self.table.deployment(by.org, applied).await?
+        {
+            of.module = as_fetched(of.module, &applied)?;
         }
-        let applied = self.table.deployment(by.org, applied).await?;
-        let module = match applied {
-            Some(applied) => as_fetched(bundle.module, &applied)?,
-            None => bundle.module,
-        };
-        Ok(Some((module, bundle.sealed_inputs)))
+        Ok(Some(of))
     }
 
     async fn former_module(
@@ -145,7 +176,7 @@ impl App {
         by: &Principal,
         order: &DeploymentRequest,
         environment: &Environment,
-    ) -> Result<(Module, SealedInputs), AppError> {
+    ) -> Result<ModuleToRun, AppError> {
         const FIELD: &str = "rollback_to_deployment_id";
         let id = order
             .rollback_to
@@ -165,7 +196,9 @@ impl App {
         let bundle = bundle.ok_or_else(|| {
             AppError::conflict(format!("the module of deployment {id} is no longer stored"))
         })?;
-        Ok((as_fetched(bundle.module, &former)?, bundle.sealed_inputs))
+        let mut of = ModuleToRun::from(bundle);
+        of.module = as_fetched(of.module, &former)?;
+        Ok(of)
     }
 
     async fn check_archive(&self, by: &Principal, digest: &Digest) -> Result<(), AppError> {

@@ -52,6 +52,7 @@ impl App {
             uuid: RunnerUuid(self.entropy.id(record.at)),
             created_at: record.at,
             updated_at: record.at,
+            finds_jobs_since: None,
             version: 1,
         };
         match self.table.create_runner(by.org, &runner, &record).await? {
@@ -122,6 +123,9 @@ impl App {
             let definition = stored.patched(patch.clone())?;
             self.check_served(&definition)?;
             self.keep_states(by, &mut runner, &stored, &definition, migrate).await?;
+            // A change that concerns only jobs to come must not hide the end of those that run.
+            let since = runner.finds_jobs_since.unwrap_or(runner.version);
+            runner.finds_jobs_since = definition.finds_jobs_of(&stored).then_some(since);
             let of_this_change = definition.warnings().to_vec();
             let (definition, given) = definition.split_secrets();
             runner.sealed_secrets =

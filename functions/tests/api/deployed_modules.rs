@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 const BRANCH: &str = "git::https://git.example.com/net.git//eu?ref=main";
 const COMMIT: &str = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";
+const KEY: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 const NEWER: &str = "fa1b2c3d4e5f60718293a4b5c6d7e8f901234567";
 
 fn pinned() -> String {
@@ -62,8 +63,7 @@ async fn a_deployment_shows_the_commit_that_it_ran_and_its_inputs_without_the_se
     assert_eq!(page["items"][0]["module"], Value::Null, "lists leave it out");
 
     let mut encrypted = body;
-    encrypted["encrypted_logs_recipient"] =
-        "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p".into();
+    encrypted["encrypted_logs_recipient"] = KEY.into();
     let job = start(&api, encrypted).await;
     assert_eq!(report(&api, &job, "apply", &fetched).await.0, 200);
     let shown = module(&api, &job.id).await;
@@ -103,6 +103,31 @@ async fn a_rollback_and_a_destroy_run_the_commit_that_was_deployed_and_not_a_new
     for body in [destroy, rollback] {
         let made = api.make("/deployments", body).await;
         assert_eq!(module(&api, made["id"].as_str().unwrap()).await["source"], pinned(), "{made}");
+    }
+}
+
+#[tokio::test]
+async fn a_rollback_and_a_destroy_of_an_encrypted_run_are_encrypted_to_its_keys_or_to_others() {
+    const OTHER: &str = "age1lvyvwawkr0mcnnnncaghunadrqkmuf9e6507x9y920xxpp866cnql7dp2z";
+    let api = furnished().await;
+    let mut body = order();
+    body["encrypted_logs_recipient"] = KEY.into();
+    let first = start(&api, body).await;
+    first.succeed(&api).await;
+    let whole = json!({ "project_id": "shop", "env_id": "main" });
+    for (mode, fields, recipient) in [
+        ("destroy", json!({}), Some(KEY)),
+        ("rollback", json!({ "rollback_to_deployment_id": first.id }), Some(KEY)),
+        ("destroy", json!({ "encrypted_logs_recipient": OTHER }), Some(OTHER)),
+        ("state", json!({ "state_command": { "command": "list" } }), None),
+    ] {
+        let mut body = whole.clone();
+        body["mode"] = mode.into();
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let id = api.make("/deployments", body).await["id"].as_str().unwrap().parse().unwrap();
+        let bundle = api.app.table.bundle(api.ours.uuid, id).await.unwrap().unwrap();
+        let recipients = (bundle.encrypted_logs_recipient, bundle.encrypted_outputs_recipient);
+        assert_eq!(recipients, (recipient.map(str::to_owned), None), "{mode}");
     }
 }
 

@@ -52,16 +52,28 @@ async fn a_start_of_an_unchanged_runner_is_repeated() {
     assert_eq!(started.open_attempt().unwrap().handle.as_deref(), Some("a-job"));
 }
 
+/// What an administrator changes of the runner during a run.
+enum Change {
+    None,
+    OfPlace,
+    OfJobsToCome,
+}
+
 /// A running deployment whose runner is silent, so that the launcher asks its platform, which has
 /// no job.
-async fn silent_run(is_changed: bool) -> (World, canyon_store::deployment_lists::Due) {
+async fn silent_run(change: Change) -> (World, canyon_store::deployment_lists::Due) {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;
     let due = world.accept(org).await;
     world.reconcile(due).await;
     world.claim(due).await;
-    if is_changed {
-        world.change_runner(org).await;
+    match change {
+        Change::None => {}
+        Change::OfPlace => world.change_runner(org).await,
+        Change::OfJobsToCome => {
+            world.change_jobs_to_come(org).await;
+            world.change_jobs_to_come(org).await;
+        }
     }
     *platform.job.lock().unwrap() = Some(Observation::Gone(None));
     world.clock.by(61);
@@ -72,7 +84,7 @@ async fn silent_run(is_changed: bool) -> (World, canyon_store::deployment_lists:
 
 #[tokio::test]
 async fn a_run_continues_although_its_changed_runner_does_not_find_the_job() {
-    let (world, due) = silent_run(true).await;
+    let (world, due) = silent_run(Change::OfPlace).await;
     let run = world.read(due).await;
     assert_eq!(run.status, Status::Running);
     assert!(run.open_attempt().is_some() && run.attempts[0].job_gone_at.is_none(), "{run:?}");
@@ -88,7 +100,9 @@ async fn a_run_continues_although_its_changed_runner_does_not_find_the_job() {
 
 #[tokio::test]
 async fn a_run_whose_job_is_gone_where_it_was_launched_ends_with_the_proof() {
-    let (world, due) = silent_run(false).await;
-    let attempt = world.read(due).await.attempts.remove(0);
-    assert!(attempt.ended.is_some() && attempt.job_gone_at.is_some(), "{attempt:?}");
+    for change in [Change::None, Change::OfJobsToCome] {
+        let (world, due) = silent_run(change).await;
+        let attempt = world.read(due).await.attempts.remove(0);
+        assert!(attempt.ended.is_some() && attempt.job_gone_at.is_some(), "{attempt:?}");
+    }
 }

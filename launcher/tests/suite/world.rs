@@ -203,9 +203,19 @@ impl World {
         assert_eq!(saved.unwrap(), Saved::Yes);
     }
 
-    /// An administrator changes the runner.
+    /// An administrator changes where the runner's jobs run.
     pub(crate) async fn change_runner(&self, org: OrgUuid) {
+        self.save_runner(org, None).await;
+    }
+
+    /// An administrator changes what concerns only jobs to come, as the API writes it.
+    pub(crate) async fn change_jobs_to_come(&self, org: OrgUuid) {
+        self.save_runner(org, Some(1)).await;
+    }
+
+    async fn save_runner(&self, org: OrgUuid, finds_jobs_since: Option<u64>) {
         let mut runner = self.table.runner(org, &RUNNER.parse().unwrap()).await.unwrap().unwrap();
+        runner.finds_jobs_since = finds_jobs_since;
         runner.version += 1;
         let saved = self.table.save_runner(org, &runner, None, &record()).await.unwrap();
         assert_eq!(saved, Saved::Yes);
@@ -231,6 +241,7 @@ fn runner(id: &str, states: &str, now: Timestamp) -> RunnerRecord {
         former_storages: Vec::new(),
         created_at: now,
         updated_at: now,
+        finds_jobs_since: None,
         version: 1,
     }
 }

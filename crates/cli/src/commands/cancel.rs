@@ -40,7 +40,9 @@ pub(crate) async fn run(
     let mut deployment = retry_call(output, "retrying", cancel).await?;
     if !arguments.no_wait {
         let display = Display::new(output);
-        display.line("cancelling: the run saves its state and frees its lock");
+        if deployment.status == "cancelling" {
+            display.line("cancelling: the run saves its state and frees its lock");
+        }
         deployment = follow::until_end(client, &id, &display, None).await?;
     }
     // It may have ended before the cancellation took effect: the status shows which of the two came first.

@@ -58,7 +58,7 @@ impl LocalRun {
         let mut agent = OwnAgent { name, stop, work: None, state_dir };
         let joined = tokio::select! {
             joined = self.enter(&mut agent, client, stops) => joined,
-            _ = interrupts.next() => Err(CliError::usage("interrupted; nothing was deployed")),
+            _ = interrupts.next() => Err(CliError::Interrupted),
         };
         match joined {
             Ok(()) => Ok(agent),

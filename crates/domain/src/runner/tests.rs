@@ -3,6 +3,9 @@ use proptest::prelude::*;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
+#[path = "way_to_jobs_tests.rs"]
+mod way_to_jobs;
+
 /// The documented example of a GKE runner, as JSON.
 fn gke() -> Value {
     json!({

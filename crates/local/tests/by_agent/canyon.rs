@@ -115,6 +115,7 @@ impl Canyon {
             former_storages: Vec::new(),
             created_at: now,
             updated_at: now,
+            finds_jobs_since: None,
             version: 1,
         };
         table.create_env_type(self.org, &env_type, &record()).await.unwrap();

@@ -96,6 +96,7 @@ pub(crate) fn runner(name: &str, runner_type: &str) -> RunnerRecord {
         former_storages: Vec::new(),
         created_at: at(0),
         updated_at: at(0),
+        finds_jobs_since: None,
         version: 1,
     }
 }
