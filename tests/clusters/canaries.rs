@@ -20,7 +20,7 @@ variable "secret" {
 resource "terraform_data" "canary" {
   input = "canary-in-the-module"
   provisioner "local-exec" {
-    command = "test $(printenv KEPT | wc -c) = 21 && sleep 4"
+    command = "test $${#KEPT} = 20 && sleep 4"
   }
 }
 

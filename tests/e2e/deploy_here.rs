@@ -1,10 +1,14 @@
 //! `canyon deploy` without a flag: it runs the job itself only if no agent could ever take it, and says so.
 
-use crate::deploy_local::{adopt, end, far, module, nothing_is_left, other_agent, start_with};
+use crate::deploy_local::{
+    adopt, end, far, keeping, module, nothing_is_left, other_agent, start_with,
+};
 use crate::harness::deployments::request;
 use crate::harness::module::{THIRTY, inline};
 use crate::harness::running::Running;
+use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
+use crate::states::storage::Storage;
 use canyon_api::deployment::DeploymentCreateBody;
 use serde_json::{Value, json};
 use std::fs;
@@ -15,6 +19,12 @@ const RUNS_HERE: &str = "so it runs on this machine, with your cloud credentials
 
 fn local(agent: &str) -> Value {
     json!({ "type": "local", "agents": { "ids": [agent] } })
+}
+
+/// A site whose runner `far` keeps states in a bucket, which is the same for each machine. Nothing has run there.
+async fn with_bucket() -> Site {
+    let bucket = json!({ "type": "s3", "bucket": "states" });
+    keeping(Server::start().await, local("east-1"), bucket).await
 }
 
 /// A module that writes down its variables.
@@ -67,7 +77,10 @@ async fn cancelled_after(site: &Site, command: Running, code: &str, wait: Durati
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_any_agent_the_command_runs_the_job_after_saying_so_with_the_callers_credentials() {
-    let site = far(local("east-1")).await;
+    let storage = Storage::gcs().await;
+    let mut runner = local("east-1");
+    runner["job"] = json!({ "environment": storage.variables });
+    let site = keeping(Server::start().await, runner, storage.definition.clone()).await;
     for file in [".aws/credentials", ".kube/config"] {
         let path = site.server.path(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -109,13 +122,21 @@ async fn without_any_agent_the_command_runs_the_job_after_saying_so_with_the_cal
         let found = (code, said.matches(RUNS_HERE).count());
         assert_eq!(found, (Some(0), 1), "{command:?}: {said}");
     }
-    assert_eq!(site.state(ENV).await, Vec::<String>::new());
     nothing_is_left(&site).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_not_adopted_yet_or_away_keeps_its_runners_deployments() {
+async fn a_deployment_waits_if_its_runner_keeps_states_on_the_machines_of_its_agents() {
     let site = far(local("east-1")).await;
+    let module = module(&site, "module", THIRTY);
+    let deploy = ["deploy", PROJECT, ENV, "--module", &module];
+    let said = cancelled_while_it_waits(&site, start_with(&site, &deploy, &[]), "agent").await;
+    assert!(!said.contains(RUNS_HERE), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_not_adopted_yet_or_away_keeps_its_runners_deployments() {
+    let site = with_bucket().await;
     let module = module(&site, "module", THIRTY);
     let deploy = ["deploy", PROJECT, ENV, "--module", &module];
     let agent = other_agent(&site);
@@ -134,7 +155,7 @@ async fn an_agent_that_is_not_adopted_yet_or_away_keeps_its_runners_deployments(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deployment_waits_if_a_flag_says_so_or_this_machine_cannot_run_it() {
-    let site = far(local("east-1")).await;
+    let site = with_bucket().await;
     let module = module(&site, "module", THIRTY);
     let deploy = |flag: &'static str| ["deploy", PROJECT, ENV, "--module", &module, flag];
     let waits = start_with(&site, &deploy("--local=false"), &[]);

@@ -24,7 +24,7 @@ pub(crate) async fn far(configuration: Value) -> Site {
 }
 
 /// The same, with states kept in this storage.
-async fn keeping(server: Server, configuration: Value, states: Value) -> Site {
+pub(crate) async fn keeping(server: Server, configuration: Value, states: Value) -> Site {
     let client = server.client();
     let site = Site { server, client };
     let runner = json!({

@@ -49,8 +49,8 @@ pub struct Environment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployments: Option<EnvironmentDeployments>,
     /// Why no agent could take a deployment: none of the runner and its fallbacks has ever connected or asked to be adopted.
-    /// Only in the answer to `getEnvironment` with `no_agent_reason=true`. Absent if one of these runners is disabled, and if
-    /// Canyon launches its jobs.
+    /// Only in the answer to `getEnvironment` with `no_agent_reason=true`. Absent if one of these runners is disabled, keeps
+    /// states on the platform of its agents, or has its jobs launched by Canyon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_agent_reason: Option<String>,
 }

@@ -10,8 +10,8 @@ use canyon_store::page::PageRequest;
 
 impl App {
     /// Why a deployment to the environment would wait until it fails: only agents launch the jobs of its runner and of the
-    /// fallbacks, and none has ever connected or asked to be adopted. `None` if that is not so, and if an administrator
-    /// has disabled one of these runners: there the wait is intended.
+    /// fallbacks, and none has ever connected or asked to be adopted. `None` if that is not so, if an administrator has
+    /// disabled one of these runners, because there the wait is intended, and if one keeps states where its agents are.
     pub(crate) async fn no_agent_reason(
         &self,
         org: OrgUuid,
@@ -37,6 +37,10 @@ impl App {
         let Some(definition) = definition.filter(RunnerDefinition::needs_agent) else {
             return Ok(None);
         };
+        if definition.state_platform().is_some() {
+            // A run on another machine would find no state there, and leave one that no agent finds.
+            return Ok(None);
+        }
         let settings = definition.configuration.agent_settings();
         // A profile may select other agents for each deployment.
         let by_profile = settings.is_some_and(|settings| settings.profile.is_some());

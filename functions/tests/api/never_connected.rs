@@ -82,6 +82,24 @@ async fn a_runner_that_waits_on_purpose_or_needs_no_agent_is_not_reported() {
 }
 
 #[tokio::test]
+async fn a_runner_that_keeps_states_where_its_agents_are_is_not_reported() {
+    let api = far_away().await;
+    let mut cluster = far("cluster", json!({}));
+    let job = json!({ "namespace": "jobs", "service_account": "runner" });
+    cluster["runner_configuration"] = json!({ "type": "kubernetes-agent", "job": job });
+    cluster["state_storage_configuration"] = json!({ "type": "kubernetes", "namespace": "jobs" });
+    api.make("/runners", cluster).await;
+    api.make("/projects", json!({ "id": "blog" })).await;
+    api.make("/runner-rules", json!({ "runner_id": "cluster", "project_id": "blog" })).await;
+    api.make("/projects/blog/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
+    let asked = "/projects/blog/envs/main?no_agent_reason=true";
+    assert_eq!(api.get(asked).await.1.get("no_agent_reason"), None);
+    let bucket = json!({ "state_storage_configuration": { "type": "s3", "bucket": "states" } });
+    assert_eq!(api.patch("/runners/cluster", bucket).await.0, 200);
+    assert!(api.get(asked).await.1["no_agent_reason"].is_string());
+}
+
+#[tokio::test]
 async fn a_fallback_that_may_take_it_counts() {
     let api = Api::start().await;
     api.furnish().await;
