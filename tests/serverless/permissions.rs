@@ -160,6 +160,10 @@ fn noise() -> String {
 /// The launcher is the first to need the master key, and finds a killed job.
 async fn launcher_first() -> Site {
     let site = Site::new().await;
+    // On a loaded machine the sweep may otherwise launch before the stream does, and make the key.
+    site.server.cloud().bus.run_schedules(false);
+    site.deploy(inline("")).await;
+    site.server.cloud().bus.run_schedules(true);
     salvaged(&site).await;
     refused_by_a_cluster(&site).await;
     withdrawn_from_agents(&site).await;
