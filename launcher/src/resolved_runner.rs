@@ -124,46 +124,17 @@ impl Launcher {
         let finds_jobs_since = runner.finds_jobs_since.or(version);
         let state = Some((StateHome::from(&definition), runner.former_storages.clone()));
         let hold_reason = self.disabled_reason(org, &runner, agent.as_ref()).await?;
-        let Some(platform) = self.platforms.get(&definition.runner_type()) else {
-            let dispatcher = Err(self.cannot_launch(definition.runner_type()));
-            return Ok(ResolvedRunner {
-                timeouts,
-                dispatcher,
-                start_refusal,
-                hold_reason,
-                state,
-                version,
-                finds_jobs_since,
-            });
-        };
         let usable = match invalid {
             Some(reason) if !can_be_watched => Err(reason),
-            Some(_) | None => self.with_secrets(org, &runner, definition).await?,
+            Some(_) | None => Ok(definition),
         };
-        let definition = match usable {
-            Ok(definition) => definition,
-            Err(reason) => {
-                return Ok(ResolvedRunner {
-                    timeouts,
-                    dispatcher: Err(reason),
-                    start_refusal,
-                    hold_reason,
-                    state,
-                    version,
-                    finds_jobs_since,
-                });
+        let dispatcher = match usable {
+            Err(reason) => Err(reason),
+            Ok(definition) => {
+                let may_start = start_refusal.is_none();
+                self.dispatcher(org, runner, definition, agent, may_start).await?
             }
         };
-        let Some(org_id) = self.organization(org).await? else {
-            return Ok(ResolvedRunner::unavailable("its organization was deleted".to_owned()));
-        };
-        let (runner, runner_id) = (runner.uuid, runner.id);
-        let target = Arc::new(Target { org, org_id, runner, runner_id, definition, agent });
-        let dispatcher = match &start_refusal {
-            None => platform.dispatcher(&target),
-            Some(_) => platform.watcher(&target),
-        };
-        let dispatcher: Result<Arc<dyn Dispatcher>, _> = Ok(Arc::new(TimeLimited(dispatcher)));
         Ok(ResolvedRunner {
             timeouts,
             dispatcher,
@@ -173,6 +144,32 @@ impl Launcher {
             version,
             finds_jobs_since,
         })
+    }
+
+    /// The dispatcher of the runner's jobs, or why there is none. Without `may_start` it only observes and stops them.
+    async fn dispatcher(
+        &self,
+        org: OrgUuid,
+        runner: RunnerRecord,
+        definition: RunnerDefinition,
+        agent: Option<ChosenAgent>,
+        may_start: bool,
+    ) -> Result<Result<Arc<dyn Dispatcher>, String>, LaunchError> {
+        let Some(platform) = self.platforms.get(&definition.runner_type()) else {
+            return Ok(Err(self.cannot_launch(definition.runner_type())));
+        };
+        let definition = match self.with_secrets(org, &runner, definition).await? {
+            Ok(definition) => definition,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let Some(org_id) = self.organization(org).await? else {
+            return Ok(Err("its organization was deleted".to_owned()));
+        };
+        let (runner, runner_id) = (runner.uuid, runner.id);
+        let target = Arc::new(Target { org, org_id, runner, runner_id, definition, agent });
+        let dispatcher =
+            if may_start { platform.dispatcher(&target) } else { platform.watcher(&target) };
+        Ok(Ok(Arc::new(TimeLimited(dispatcher))))
     }
 
     async fn with_secrets(

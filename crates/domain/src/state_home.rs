@@ -1,6 +1,5 @@
 //! Where a runner keeps the states of its environments.
 
-use crate::backend::state_location;
 use crate::environment_state::same_location;
 use crate::ids::EnvUuid;
 use crate::runner::RunnerDefinition;
@@ -38,11 +37,6 @@ impl StateHome {
         // Two storages map either every environment to the same location, or none.
         same_location(&self.storage, &other.storage, EnvUuid(Uuid::nil()))
             && self.platform == other.platform
-    }
-
-    /// The location of the state of `environment`, for people.
-    pub fn location(&self, environment: EnvUuid) -> String {
-        state_location(&self.storage, environment)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whether any agent could ever take the deployments of an environment.
 
 use super::App;
+use super::runners::stored_definition;
 use crate::app::error::AppError;
 use canyon_domain::agent::{Adoption, Agent, waiting_reason};
 use canyon_domain::ids::{OrgUuid, RunnerId};
@@ -31,9 +32,7 @@ impl App {
         runner: &RunnerId,
     ) -> Result<Option<String>, AppError> {
         let found = self.table.runner(org, runner).await?.filter(|found| !found.disabled);
-        let definition = found
-            .and_then(|found| serde_json::from_str(&found.definition).ok())
-            .and_then(|value| RunnerDefinition::parse_stored(value).ok());
+        let definition = found.and_then(|found| stored_definition(&found).ok());
         let Some(definition) = definition.filter(RunnerDefinition::needs_agent) else {
             return Ok(None);
         };
