@@ -1,7 +1,7 @@
 //! One agent that several organizations of an installation share: Canyon's functions, and a real Docker engine.
 
 use crate::agent_walled::{Agent, RUNNER, inventory};
-use crate::harness::account::Account;
+use crate::harness::account::{Account, carried};
 use crate::harness::deployments::{LIMIT, answered, assert_succeeded, end, request};
 use crate::harness::functions::Server;
 use crate::harness::module::inline;
@@ -55,8 +55,7 @@ async fn organizations_that_adopt_one_agent_share_its_places_and_nothing_else() 
             ("CANYON_API_URL", &server.url()),
             ("CANYON_RUNNER_PATH", &path),
             ("CANYON_AGENT_CONCURRENCY", "1"),
-            // The functions of the test answer on this machine alone.
-            ("CANYON_JOB_DISPATCHER_DATA_NETWORK", "host"),
+            ("CANYON_JOB_DISPATCHER_DATA_API_URL", &carried(&server.url()).await),
         ],
     );
 
