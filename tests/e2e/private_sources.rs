@@ -1,6 +1,7 @@
 //! Modules of private repositories: over HTTPS with a token, over SSH with a key, with the token of a GitHub App; for the
 //! module and for its child modules alike.
 
+mod by_cloud_identity;
 mod git_host;
 
 use crate::harness::deployments::{assert_succeeded, failure, request};

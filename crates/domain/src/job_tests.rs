@@ -52,12 +52,12 @@ fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
     let variable = |from: &str| serde_json::json!({ "kind": "terraform", "name": "a", "value": "x", "from": from });
     assert_eq!(job(serde_json::json!({ "variables": [variable("organization")] })), 5);
     let variables = [variable("organization"), variable("runner:eu")];
-    assert_eq!(job(serde_json::json!({ "variables": variables })), FORMAT);
-    let credential = serde_json::json!({
-        "repositories": "https://h", "from": "organization",
-        "secret": { "type": "token", "username": "u", "token": "t" },
-    });
-    assert_eq!(job(serde_json::json!({ "git_credentials": [credential] })), 6);
+    assert_eq!(job(serde_json::json!({ "variables": variables })), 9);
+    let credential = |secret: Value| serde_json::json!({ "repositories": "https://h", "from": "organization", "secret": secret });
+    let token = credential(serde_json::json!({ "type": "token", "username": "u", "token": "t" }));
+    assert_eq!(job(serde_json::json!({ "git_credentials": [token] })), 6);
+    let identity = credential(serde_json::json!({ "type": "cloud_identity", "cloud": "aws" }));
+    assert_eq!(job(serde_json::json!({ "git_credentials": [token, identity] })), FORMAT);
     let stored = |from: &str| {
         serde_json::json!({
             "kind": "terraform", "name": "a", "from": from,

@@ -71,7 +71,8 @@ pub async fn serve(
         let body = Outcome::from(failure).into_body(None);
         return result::deliver(&api, body, stop.is_requested()).await;
     }
-    let access = GitAccess::prepare(&session.job, &workspace).await;
+    // In a box, because the clouds' clients are large.
+    let access = Box::pin(GitAccess::prepare(&session.job, &workspace, &api)).await;
     let (mut run, shipper) = match Run::begin(session, settings, workspace, access, stop.clone()) {
         Ok(begun) => begun,
         Err(failure) => {
