@@ -2,7 +2,9 @@
 //! module and for its child modules alike.
 
 mod by_cloud_identity;
+mod by_oci_registry;
 mod git_host;
+mod oci_registry;
 
 use crate::harness::deployments::{assert_succeeded, failure, request};
 use crate::harness::module::{from, inline};

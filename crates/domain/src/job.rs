@@ -134,7 +134,7 @@ pub struct Job {
 /// left, format 5 has variables, format 6 has git credentials and options of the plan, format 7 has variables of
 /// secret stores, and format 8 has commands on the state: programs of earlier versions would run such a job and leave that out.
 /// Format 9 has variables of a runner, whose scope programs of earlier versions cannot parse. Format 10 has git credentials
-/// that are the job's identity at a cloud.
+/// that are the job's identity at a cloud, and modules of OCI registries.
 pub const FORMAT: u32 = 10;
 
 impl Job {
@@ -145,7 +145,8 @@ impl Job {
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
         let mut secrets = self.git_credentials.iter().map(|one| &one.secret);
-        if secrets.any(|secret| matches!(secret, GitSecret::CloudIdentity { .. })) {
+        let by_identity = secrets.any(|secret| matches!(secret, GitSecret::CloudIdentity { .. }));
+        if by_identity || matches!(self.bundle.module.source, ModuleSource::Oci(_)) {
             return 10;
         }
         let of_kept = self.variables.iter().map(|one| &one.from);
@@ -275,7 +276,10 @@ impl Module {
             (ModuleSource::Inline, Some(code)) if code.len() > MAX_SOURCE_CODE => {
                 return refuse("source_code", "longer than 128 KiB; upload an archive instead");
             }
-            (ModuleSource::Archive { .. } | ModuleSource::Git(_), Some(_)) => {
+            (
+                ModuleSource::Archive { .. } | ModuleSource::Git(_) | ModuleSource::Oci(_),
+                Some(_),
+            ) => {
                 return refuse("source_code", "only `source: inline` takes it");
             }
             (ModuleSource::Inline, Some(_)) | (_, None) => {}

@@ -228,10 +228,12 @@ impl Run {
     async fn fetch(&mut self, api: &ApiConnection) -> Result<Tofu, Failure> {
         let begun = Instant::now();
         let folder = self.workspace.source();
+        let tools = self.tools_of_source().await?;
         let (module, log) = (&self.job.bundle.module, &mut self.transcript.log);
         let access = self.access.get_or_insert_default();
         access.write_keys().map_err(|error| unusable(&error))?;
-        let fetching = source::fetch(module, &folder, api, &self.settings, access, log);
+        let settings = &self.settings;
+        let fetching = source::fetch(module, &folder, api, settings, access, tools.as_ref(), log);
         let fetched = tokio::select! {
             fetched = fetching => fetched?,
             () = self.stop.reached(StopRequest::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
