@@ -9,11 +9,13 @@ use canyon_domain::git_credentials::repository_prefix::RepositoryPrefix;
 use canyon_domain::job::Job;
 use secrecy::SecretString;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Azure DevOps as a resource of Microsoft Entra. Azure Repos takes its token in the header `Authorization: Bearer`
 /// (<https://learn.microsoft.com/azure/devops/repos/git/auth-overview>).
 const AZURE_DEVOPS: &str = "499b84ac-1321-427f-aa17-267ca6975798/.default";
-/// How long signing in at one cloud may take. The runner does not report before, because it must mask what it gets.
+/// How long signing in may take, at all clouds together. The runner does not report before, because it must mask what it gets,
+/// and one that does not report for a minute counts as dead.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the job has at a cloud.
@@ -28,13 +30,15 @@ pub(super) struct SignedIn<T> {
 pub(super) struct Identities<'a> {
     job: &'a Job,
     api: &'a ApiConnection,
+    /// Since it has begun to sign in.
+    deadline: Option<Instant>,
     aws: Option<Result<SignedIn<Keys>, NoToken>>,
     azure: Option<Result<SignedIn<SecretString>, NoToken>>,
 }
 
 impl<'a> Identities<'a> {
     pub(super) fn new(job: &'a Job, api: &'a ApiConnection) -> Self {
-        Self { job, api, aws: None, azure: None }
+        Self { job, api, deadline: None, aws: None, azure: None }
     }
 
     /// The keys with which the job signs for `repositories`, and the region to sign for.
@@ -42,13 +46,15 @@ impl<'a> Identities<'a> {
         &mut self,
         repositories: &RepositoryPrefix,
     ) -> Result<(SignedIn<Keys>, String), NoToken> {
-        let access = self.access()?;
+        let (access, deadline) = (self.access()?, self.deadline());
         let region = region(repositories, &access)?;
         let signed_in = match &self.aws {
             Some(known) => known.clone(),
-            None => in_time("AWS", aws::SignedIn::new(&region, &access)).await.map(|found| {
-                SignedIn { proof: Keys::from(&found.credentials), identity: found.identity }
-            }),
+            None => {
+                in_time("AWS", deadline, aws::SignedIn::new(&region, &access)).await.map(|found| {
+                    SignedIn { proof: Keys::from(&found.credentials), identity: found.identity }
+                })
+            }
         };
         self.aws = Some(signed_in.clone());
         signed_in.map(|signed_in| (signed_in, region))
@@ -56,15 +62,21 @@ impl<'a> Identities<'a> {
 
     /// The job's token for Azure Repos.
     pub(super) async fn azure(&mut self) -> Result<SignedIn<SecretString>, NoToken> {
-        let access = self.access()?;
+        let (access, deadline) = (self.access()?, self.deadline());
         let signed_in = match &self.azure {
             Some(known) => known.clone(),
-            None => in_time("Microsoft Entra", azure::SignedIn::new(AZURE_DEVOPS, &access))
-                .await
-                .map(|found| SignedIn { proof: found.token, identity: found.identity }),
+            None => {
+                in_time("Microsoft Entra", deadline, azure::SignedIn::new(AZURE_DEVOPS, &access))
+                    .await
+                    .map(|found| SignedIn { proof: found.token, identity: found.identity })
+            }
         };
         self.azure = Some(signed_in.clone());
         signed_in
+    }
+
+    fn deadline(&mut self) -> Instant {
+        *self.deadline.get_or_insert_with(|| Instant::now() + TIMEOUT)
     }
 
     fn access(&self) -> Result<Access<'a>, NoToken> {
@@ -89,9 +101,10 @@ fn region(repositories: &RepositoryPrefix, access: &Access<'_>) -> Result<String
 
 async fn in_time<T>(
     of: &str,
+    deadline: Instant,
     signing_in: impl Future<Output = Result<T, CallError>>,
 ) -> Result<T, NoToken> {
-    match tokio::time::timeout(TIMEOUT, signing_in).await {
+    match tokio::time::timeout_at(deadline, signing_in).await {
         Ok(Ok(signed_in)) => Ok(signed_in),
         Ok(Err(CallError::Refused(reason))) => Err(refused(reason)),
         Ok(Err(CallError::Unreachable(reason))) => Err(NoToken { reason, unreachable: true }),
