@@ -40,10 +40,15 @@ impl Launcher {
             };
             context.expand_all(&mut variables);
         }
+        let named = match name.asks_the_project() {
+            true => self.table.project(org, project).await?.and_then(|project| project.profile),
+            false => None,
+        };
         let place = ProfileContext {
             project: project.clone(),
             environment: env.clone(),
             env_type: environment.env_type_id,
+            project_profile: named,
         };
         let name = match name.interpolate(&place, &variables) {
             Ok(name) => name,

@@ -70,6 +70,7 @@ async fn organization(table: &Table, account: &Account) {
         id: "shop".parse().unwrap(),
         uuid: Uuid::from_u128(4),
         display_name: DisplayName::from_id("shop"),
+        profile: None,
         created_at: now,
         updated_at: now,
     };

@@ -57,6 +57,36 @@ fn variable<'a>(deployment: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 #[test]
+fn an_agent_that_organizations_share_gets_a_path_and_an_account_of_each() {
+    let namespaces = namespaces();
+    let shared = r#"canyon.alsoServes=[{"orgId":"beta"},{"orgId":"gamma","runnerId":"far"}]"#;
+    let objects = made(&namespaces, &[shared]);
+    let deployment = of_kind(&objects, "Deployment")[0];
+    let path = &variable(deployment, "CANYON_RUNNER_PATH").unwrap()["value"];
+    assert_eq!(path, &json!("acme/private,beta,gamma/far"));
+    let accounts = [
+        r#"canyon.serviceAccountId="agents""#,
+        r#"canyon.alsoServes=[{"orgId":"beta","serviceAccountId":"robots"}]"#,
+    ];
+    let objects = made(&namespaces, &accounts);
+    let deployment = of_kind(&objects, "Deployment")[0];
+    let path = &variable(deployment, "CANYON_SERVICE_ACCOUNT_PATH").unwrap()["value"];
+    assert_eq!(path, &json!("acme/agents,beta/robots"));
+
+    let agent = namespaces[0].0.as_str();
+    let without = [accounts[0], r#"canyon.alsoServes=[{"orgId":"beta"}]"#];
+    let said = template(agent, &without).refused();
+    assert!(said.contains("each organization has a serviceAccountId"), "{said}");
+    let token = [
+        r#"canyon.existingSecret="proof""#,
+        r#"canyon.existingSecretKey="token""#,
+        r#"canyon.alsoServes=[{"orgId":"beta"}]"#,
+    ];
+    let said = template(agent, &token).refused();
+    assert!(said.contains("a token is of one organization"), "{said}");
+}
+
+#[test]
 fn helm_lints_the_chart_without_complaints() {
     let said = helm(&["lint", "--strict", "--kube-version", "1.34", CHART]).done();
     assert!(said.contains("0 chart(s) failed") && !said.contains("[WARNING]"), "{said}");

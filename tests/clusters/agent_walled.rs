@@ -8,6 +8,7 @@ use crate::harness::helm::run;
 use crate::harness::module::{THIRTY, inline};
 use crate::harness::programs;
 use crate::harness::server::{Server, Variables};
+use canyon_api::client::Client;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
-const RUNNER: &str = "walled";
+pub(crate) const RUNNER: &str = "walled";
 const HEALTH: u16 = 8080;
 /// By IPv6 the two ends of a link reach each other without configuration. These addresses are this machine's and the
 /// agent's: addresses that the kernel makes itself cannot be used in their first second.
@@ -172,6 +173,20 @@ pub(crate) struct Agent {
 impl Agent {
     /// `within` is the beginning of a command line that runs a program inside the namespace.
     pub(crate) fn start(within: &[&str], server: &Server, token: &str) -> Self {
+        let path = format!("{}/{RUNNER}", server.org());
+        Self::start_with(
+            within,
+            &[
+                ("CANYON_API_URL", &server.url()),
+                ("CANYON_RUNNER_PATH", &path),
+                ("CANYON_TOKEN", token),
+                ("CANYON_AGENT_LISTEN_HEALTH", &format!(":{HEALTH}")),
+            ],
+        )
+    }
+
+    /// As [`Self::start`], with the settings that decide which jobs it launches.
+    pub(crate) fn start_with(within: &[&str], variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
         let process = Command::new("env")
@@ -180,16 +195,13 @@ impl Agent {
             .arg(programs::given("CANYON_TEST_BIN_DIR").join("canyon-agent"))
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("CANYON_API_URL", server.url())
-            .env("CANYON_RUNNER_PATH", format!("{}/{RUNNER}", server.org()))
-            .env("CANYON_TOKEN", token)
             .env("CANYON_AGENT_NAME", RUNNER)
             .env("CANYON_AGENT_STATE_DIR", folder.path())
-            .env("CANYON_AGENT_LISTEN_HEALTH", format!(":{HEALTH}"))
             .env("CANYON_JOB_DISPATCHER_TYPE", "docker")
             .env("CANYON_JOB_DISPATCHER_DATA_HOST", bed().get("DOCKER_HOST"))
             .env("CANYON_JOB_DISPATCHER_DATA_IMAGE", bed().get("RUNNER_IMAGE"))
             .env("CANYON_JOB_DISPATCHER_DATA_LOCAL_IMAGE", "true")
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -218,6 +230,14 @@ pub(crate) async fn canyon(account: &Account, environment: &Value) -> (Server, S
     variables.as_object_mut().unwrap().extend(environment.as_object().unwrap().clone());
     let server = Server::start_with(Variables::default()).await;
     let client = server.client();
+    inventory(&client, account, &variables).await;
+    let token = json!({ "role": "agent", "runner_id": RUNNER });
+    let token = client.create(&["tokens"], &token).await.unwrap();
+    (server, token["secret"].as_str().unwrap().to_owned())
+}
+
+/// Creates the runner, whose jobs have these variables, and an environment.
+pub(crate) async fn inventory(client: &Client, account: &Account, variables: &Value) {
     let definition = json!({
         "id": RUNNER,
         "runner_configuration": { "type": "docker-agent", "job": { "environment": variables } },
@@ -229,9 +249,6 @@ pub(crate) async fn canyon(account: &Account, environment: &Value) -> (Server, S
     client.create(&["projects"], &json!({ "id": "shop" })).await.unwrap();
     let env = json!({ "id": "dev", "env_type_id": "development" });
     client.create(&["projects", "shop", "envs"], &env).await.unwrap();
-    let token = json!({ "role": "agent", "runner_id": RUNNER });
-    let token = client.create(&["tokens"], &token).await.unwrap();
-    (server, token["secret"].as_str().unwrap().to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]

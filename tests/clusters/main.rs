@@ -10,6 +10,7 @@
 
 mod agent_chart;
 mod agent_install;
+mod agent_shared;
 mod agent_walled;
 mod canaries;
 mod cancel;

@@ -89,6 +89,7 @@ fn opening(instance: &str, concurrency: u32) -> OpenSession {
         run_untagged_jobs: None,
         runner: Some("far".parse().unwrap()),
         reserved: false,
+        shared: false,
         standby: false,
         concurrency,
         public_key: None,

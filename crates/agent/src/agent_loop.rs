@@ -1,4 +1,4 @@
-//! The agent's loop: its connection, its session and its jobs, and what Canyon wants of each job.
+//! The agent's loop in one organization: its connection, its session and its jobs, and what Canyon wants of each job.
 
 use crate::connection::ApiConnection;
 use crate::exit::Exit;
@@ -6,8 +6,10 @@ use crate::job::{JobLoop, JobSlot};
 use crate::job_api_url::job_api_url;
 use crate::job_name::job_name;
 use crate::kinds::{self, Kind};
+use crate::places::Places;
 use crate::reporter::Reporter;
 use crate::settings::Settings;
+use crate::settings::served::Served;
 use crate::status::Status;
 use crate::stop::Stop;
 use crate::unconfirmed_takes::UnconfirmedTakes;
@@ -22,18 +24,20 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
+use tracing::Instrument as _;
 
 /// The variable with the address at which a job reaches Canyon.
 const API_URL: &str = "CANYON_API_URL";
 /// The most pending requests for output of one job.
 const TAILS: usize = 4;
 
-/// The running agent.
+/// The running agent, in one of its organizations.
 pub(crate) struct AgentLoop {
     pub(crate) settings: Arc<Settings>,
+    /// The organization of this loop.
+    pub(crate) served: Served,
     pub(crate) api: Arc<ApiConnection>,
     pub(crate) kind: Arc<dyn Kind>,
     pub(crate) status: Arc<Status>,
@@ -46,7 +50,8 @@ pub(crate) struct AgentLoop {
     pub(crate) session: watch::Sender<Option<u64>>,
     pub(crate) jobs: HashMap<JobKey, RunningJob>,
     pub(crate) tasks: JoinSet<()>,
-    pub(crate) freed: Arc<Notify>,
+    /// The places for jobs, which the loops of the other organizations share.
+    pub(crate) places: Arc<Places>,
     pub(crate) unconfirmed: UnconfirmedTakes,
     /// Whether the one job of `--single` was taken.
     pub(crate) has_taken: bool,
@@ -65,15 +70,17 @@ pub(crate) struct RunningJob {
 }
 
 impl AgentLoop {
-    /// The number of jobs that occupy a slot.
+    /// The number of its jobs that run.
     pub(crate) fn running(&self) -> u32 {
-        let runs = |job: &&RunningJob| job.slot.taken.load(Ordering::Relaxed);
+        let runs = |job: &&RunningJob| job.slot.is_taken();
         u32::try_from(self.jobs.values().filter(runs).count()).unwrap_or(u32::MAX)
     }
 
-    /// The most jobs at once.
-    pub(crate) fn concurrency(&self) -> u32 {
-        if self.settings.single { 1 } else { self.settings.concurrency }
+    /// The number of places that Canyon cannot use, because jobs of this or another organization have them. Those that
+    /// are offered to this one do not count.
+    pub(crate) fn occupied(&self) -> u32 {
+        let offered = u32::try_from(self.unconfirmed.jobs.len()).unwrap_or(u32::MAX);
+        self.places.taken().saturating_sub(offered)
     }
 
     /// Begins a session: watches the jobs that the agent holds, drops the others, and cleans up orphaned jobs.
@@ -174,7 +181,7 @@ impl AgentLoop {
     ) {
         let (desired, desired_states) = watch::channel(desired);
         let (tails, asked) = mpsc::channel(TAILS);
-        let slot = JobSlot { taken: Arc::new(AtomicBool::new(true)), freed: self.freed.clone() };
+        let slot = JobSlot::of(self.places.take());
         let job = JobLoop {
             key,
             reference: kinds::reference(&key, handle),
@@ -186,7 +193,7 @@ impl AgentLoop {
             slot: slot.clone(),
             reporter: self.reporter.clone(),
         };
-        let task = self.tasks.spawn(job.run());
+        let task = self.tasks.spawn(job.run().in_current_span());
         self.jobs.insert(key, RunningJob { desired, tails, slot, task });
     }
 
@@ -204,13 +211,14 @@ impl AgentLoop {
             desired: desired_states,
             tails,
             hint: self.kind.hint(),
-            slot: JobSlot { taken: Arc::default(), freed: Arc::default() },
+            slot: JobSlot::default(),
             reporter: Reporter::new(self.status.clone()).0,
         };
-        self.tasks.spawn(async move {
+        let removal = async move {
             job.run().await;
             drop(desired);
-        });
+        };
+        self.tasks.spawn(removal.in_current_span());
     }
 
     /// Passes the desired state on to the job. Returns `false` if this agent does not know the job.
@@ -236,6 +244,7 @@ impl AgentLoop {
         if let Some(job) = self.jobs.remove(key) {
             tracing::info!(job = %job_name(key), "no longer watching a job");
             job.task.abort();
+            job.slot.free();
         }
     }
 

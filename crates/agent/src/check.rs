@@ -23,7 +23,7 @@ pub async fn check(settings: &Settings, definition: Option<&Path>) -> Exit {
     match connection::http_client(settings.authorities.as_ref()) {
         Ok(http) => {
             network::check(settings, &http, &mut report).await;
-            connection_steps::check(settings, http, &mut report).await;
+            connection_steps::check(settings, &http, &mut report).await;
         }
         Err(reason) => report.failed(Step::Tls, reason),
     }

@@ -1,9 +1,11 @@
 //! Serves `/livez`, `/readyz` and `/metrics` for probes. The server reads only the first line of a request, so it needs
 //! no HTTP library.
 
+mod metrics;
 pub mod probe;
 
 use crate::status::Status;
+use canyon_domain::ids::OrgId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -17,17 +19,39 @@ const MAX_REQUEST: usize = 8 * 1024;
 /// The most probes at once; others wait.
 const AT_ONCE: usize = 16;
 
+/// The agent's status in each organization that it serves.
+#[derive(Debug, Default)]
+pub struct Health(Vec<(OrgId, Arc<Status>)>);
+
+impl Health {
+    /// Adds an organization.
+    pub fn add(&mut self, org: &OrgId, status: Arc<Status>) {
+        self.0.push((org.clone(), status));
+    }
+
+    /// Whether no loop is stuck.
+    fn is_alive(&self) -> bool {
+        self.0.iter().all(|(_, status)| status.is_alive())
+    }
+
+    /// Whether an organization offers it jobs. One that has not adopted the agent yet must not hold up the others, for
+    /// example in a rollout that waits until each new pod is ready.
+    fn is_ready(&self) -> bool {
+        self.0.iter().any(|(_, status)| status.is_ready())
+    }
+}
+
 /// Answers probes until the future is dropped.
-pub async fn serve(listener: TcpListener, status: Arc<Status>) {
+pub async fn serve(listener: TcpListener, health: Arc<Health>) {
     let permits = Arc::new(Semaphore::new(AT_ONCE));
     loop {
         let Ok(permit) = permits.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let status = status.clone();
+                let health = health.clone();
                 tokio::spawn(async move {
                     // If the probe breaks off, there is nothing to do.
-                    let _ = tokio::time::timeout(PROBE_TIMEOUT, answer(stream, &status)).await;
+                    let _ = tokio::time::timeout(PROBE_TIMEOUT, answer(stream, &health)).await;
                     drop(permit);
                 });
             }
@@ -40,7 +64,7 @@ pub async fn serve(listener: TcpListener, status: Arc<Status>) {
     }
 }
 
-async fn answer(mut stream: TcpStream, status: &Status) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, health: &Health) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MAX_REQUEST {
         if stream.read_buf(&mut request).await? == 0 {
@@ -52,11 +76,11 @@ async fn answer(mut stream: TcpStream, status: &Status) -> std::io::Result<()> {
     let method = parts.next().unwrap_or_default();
     let path = parts.next().unwrap_or_default().split('?').next().unwrap_or_default();
     let (code, body) = match (method, path) {
-        ("GET" | "HEAD", "/livez") => verdict(status.is_alive(), "alive", "stuck"),
+        ("GET" | "HEAD", "/livez") => verdict(health.is_alive(), "alive", "stuck"),
         ("GET" | "HEAD", "/readyz") => {
-            verdict(status.is_ready(), "ready", "no session with Canyon")
+            verdict(health.is_ready(), "ready", "no session with Canyon")
         }
-        ("GET" | "HEAD", "/metrics") => ("200 OK", status.metrics()),
+        ("GET" | "HEAD", "/metrics") => ("200 OK", metrics::text(health)),
         ("GET" | "HEAD", _) => {
             ("404 Not Found", "there are /livez, /readyz and /metrics\n".to_owned())
         }
@@ -105,8 +129,11 @@ mod tests {
     async fn a_probe_shows_whether_the_agent_is_alive_and_whether_it_is_ready() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let status = Arc::new(Status::default());
-        let served = tokio::spawn(serve(listener, status.clone()));
+        let (status, waiting) = (Arc::new(Status::default()), Arc::new(Status::default()));
+        let mut health = Health::default();
+        health.add(&"acme".parse().unwrap(), status.clone());
+        health.add(&"beta".parse().unwrap(), waiting);
+        let served = tokio::spawn(serve(listener, Arc::new(health)));
         // A silent connection must not block other probes.
         let _silent = TcpStream::connect(address).await.unwrap();
         let expected = |status: &str, body: &str| (status.to_owned(), body.to_owned());
@@ -118,7 +145,7 @@ mod tests {
         assert_eq!(probe(address, "HEAD /readyz").await, expected("200 OK", ""));
         let (code, metrics) = probe(address, "GET /metrics").await;
         assert_eq!(code, "200 OK");
-        assert!(metrics.contains("\ncanyon_agent_ready 1\n"), "{metrics}");
+        assert!(metrics.contains("\ncanyon_agent_ready{org=\"acme\"} 1\n"), "{metrics}");
         assert_eq!(probe(address, "GET /").await.0, "404 Not Found");
         assert_eq!(probe(address, "POST /livez").await.0, "405 Method Not Allowed");
         served.abort();

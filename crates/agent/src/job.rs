@@ -4,6 +4,7 @@
 //! not its launch data, the job was started before, or will never be.
 
 use crate::job_name::job_name;
+use crate::places::Place;
 use crate::reporter::Reporter;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,8 +16,7 @@ use canyon_dispatch::{
 use canyon_domain::agent_job::{DesiredState, MAX_TAIL_BYTES};
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, timeout};
@@ -32,18 +32,21 @@ const STOP_AFTER: Duration = Duration::from_secs(15);
 /// After this time the agent kills it.
 const KILL_AFTER: Duration = Duration::from_mins(1);
 
-/// One of the agent's slots for jobs.
-#[derive(Clone)]
-pub(crate) struct JobSlot {
-    pub(crate) taken: Arc<AtomicBool>,
-    /// Notified when the slot becomes free.
-    pub(crate) freed: Arc<Notify>,
-}
+/// The place of one job, until it has ended. An orphaned job has none.
+#[derive(Clone, Default)]
+pub(crate) struct JobSlot(Arc<Mutex<Option<Place>>>);
 
 impl JobSlot {
-    fn free(&self) {
-        self.taken.store(false, Ordering::Relaxed);
-        self.freed.notify_one();
+    pub(crate) fn of(place: Place) -> Self {
+        Self(Arc::new(Mutex::new(Some(place))))
+    }
+
+    pub(crate) fn is_taken(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    pub(crate) fn free(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 

@@ -1,7 +1,8 @@
 //! The agent: it runs in a network that Canyon cannot connect to. It connects to Canyon, asks for work, and launches
 //! jobs on the platform there: Kubernetes, ECS, Docker or plain processes.
 //!
-//! One loop opens sessions and asks for work ([`agent_loop`](self)), one delivers reports about jobs. Each job has a small
+//! For each organization that it serves, one loop opens sessions and asks for work ([`agent_loop`](self)), and one
+//! delivers reports about jobs. Each job has a small
 //! loop of its own over the platform's `Dispatcher`. The agent keeps nothing that it needs after a restart: after a
 //! `kill -9`, the answer to the next session names the jobs that it holds, and the agent finds them on the platform.
 
@@ -18,6 +19,8 @@ mod job_name;
 pub mod kinds;
 pub mod logging;
 mod next;
+mod organizations;
+mod places;
 mod reporter;
 mod session;
 pub mod settings;
@@ -30,13 +33,14 @@ mod unreadable_job;
 mod work;
 
 use crate::agent_loop::AgentLoop;
-use crate::backoff::Backoff;
 use crate::connection::ApiConnection;
 use crate::exit::Exit;
+use crate::health::Health;
 use crate::kinds::Kind;
-use crate::next::Next;
+use crate::places::Places;
 use crate::reporter::Reporter;
 use crate::settings::Settings;
+use crate::settings::served::Served;
 use crate::sign_in::SignIn;
 use crate::status::Status;
 use crate::stop::Stop;
@@ -44,12 +48,8 @@ use crate::unconfirmed_takes::UnconfirmedTakes;
 use canyon_api::client::Client;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-
-/// After a session of at least this length, the backoff starts over.
-const STABLE_SESSION: Duration = Duration::from_mins(1);
 
 /// Runs the agent until it is asked to end.
 pub async fn run(settings: Settings, stop: Stop) -> Exit {
@@ -61,29 +61,68 @@ pub async fn run(settings: Settings, stop: Stop) -> Exit {
         Ok(http) => http,
         Err(exit) => return exit,
     };
-    match sign_in::of(&settings, &http).await {
-        Ok(sign_in) => run_as(settings, kind, sign_in, http, stop).await,
-        Err(exit) => exit,
+    let mut proofs = Vec::new();
+    for served in &settings.served {
+        match sign_in::of(&settings, served, &http).await {
+            Ok(proof) => proofs.push((served.clone(), proof)),
+            Err(exit) => return exit,
+        }
     }
+    run_as(settings, kind, proofs, http, stop).await
 }
 
 fn http_client(settings: &Settings) -> Result<reqwest::Client, Exit> {
     connection::http_client(settings.authorities.as_ref()).map_err(Exit::Settings)
 }
 
-/// As [`run`], with a platform and a proof of identity that the caller chooses.
+/// As [`run`], with a platform, and with a proof of identity for each organization, that the caller chooses.
 pub async fn run_as(
     settings: Settings,
     kind: Arc<dyn Kind>,
-    sign_in: SignIn,
+    proofs: Vec<(Served, SignIn)>,
     http: reqwest::Client,
     stop: Stop,
 ) -> Exit {
-    let status = Arc::new(Status::default());
-    let mut others = JoinSet::new();
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
+    let settings = Arc::new(settings);
+    let places = Places::new(if settings.single { 1 } else { settings.concurrency });
+    let (mut loops, mut health, mut others) = (Vec::new(), Health::default(), JoinSet::new());
+    for (served, proof) in proofs {
+        let client = Client::over(http.clone(), &settings.api_url, served.org.as_str());
+        let api = Arc::new(ApiConnection::new(client, &settings.name, proof));
+        log_start(&settings, &served, &api);
+        let status = Arc::new(Status::default());
+        health.add(&served.org, status.clone());
+        let (reporter, reports) = Reporter::new(status.clone());
+        let (session, sessions) = watch::channel(None);
+        let (losing, lost) = mpsc::unbounded_channel();
+        let (waiting, undelivered) = watch::channel(0);
+        others.spawn(reporter::deliver(api.clone(), reports, sessions, losing, waiting));
+        loops.push(AgentLoop {
+            settings: settings.clone(),
+            served,
+            api,
+            kind: kind.clone(),
+            status,
+            stop: stop.clone(),
+            reporter,
+            lost,
+            undelivered,
+            session,
+            jobs: HashMap::new(),
+            tasks: JoinSet::new(),
+            places: places.clone(),
+            unconfirmed: UnconfirmedTakes::default(),
+            has_taken: false,
+            unknown: Vec::new(),
+            stands_by: false,
+        });
+    }
     if let Some(listen) = settings.listen_health {
         match listen.bind().await {
-            Ok(listener) => others.spawn(health::serve(listener, status.clone())),
+            Ok(listener) => others.spawn(health::serve(listener, Arc::new(health))),
             Err(error) => {
                 let message =
                     format!("CANYON_AGENT_LISTEN_HEALTH: cannot listen on {listen}: {error}");
@@ -91,80 +130,19 @@ pub async fn run_as(
             }
         };
     }
-    let client = Client::over(http, &settings.api_url, settings.org.as_str());
-    let api = Arc::new(ApiConnection::new(client, &settings.name, sign_in));
-    log_start(&settings, &api);
-    let (reporter, reports) = Reporter::new(status.clone());
-    let (session, sessions) = watch::channel(None);
-    let (losing, lost) = mpsc::unbounded_channel();
-    let (waiting, undelivered) = watch::channel(0);
-    others.spawn(reporter::deliver(api.clone(), reports, sessions, losing, waiting));
-    let mut agent = AgentLoop {
-        settings: Arc::new(settings),
-        api,
-        kind,
-        status,
-        stop,
-        reporter,
-        lost,
-        undelivered,
-        session,
-        jobs: HashMap::new(),
-        tasks: JoinSet::new(),
-        freed: Arc::new(Notify::new()),
-        unconfirmed: UnconfirmedTakes::default(),
-        has_taken: false,
-        unknown: Vec::new(),
-        stands_by: false,
-    };
-    agent.run().await
+    organizations::serve(loops).await
 }
 
-fn log_start(settings: &Settings, api: &ApiConnection) {
-    for warning in &settings.warnings {
-        tracing::warn!("{warning}");
-    }
+fn log_start(settings: &Settings, served: &Served, api: &ApiConnection) {
     let kind = settings.dispatcher.kind.as_str();
     let fingerprint = api.fingerprint().unwrap_or_default();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         agent = %settings.name,
-        org = %settings.org,
+        org = %served.org,
         api = settings.api_url,
         kind,
         fingerprint,
         "agent starts"
     );
-}
-
-impl AgentLoop {
-    async fn run(&mut self) -> Exit {
-        let mut backoff = Backoff::default();
-        loop {
-            let opened = match self.open().await {
-                Ok(opened) => opened,
-                Err(exit) => return exit,
-            };
-            let Some(session) = opened.session else { continue };
-            tracing::info!(session, held = opened.held.len(), "session opened");
-            self.status.answered(Some(session));
-            self.begin(opened);
-            self.session.send_replace(Some(session));
-            let since = Instant::now();
-            match self.work(session).await {
-                Next::Exit(exit) => return exit,
-                Next::StandBy(reason) => {
-                    self.stand_by(&reason);
-                    backoff.reset();
-                }
-                Next::Reopen => {
-                    self.session.send_replace(None);
-                    if since.elapsed() > STABLE_SESSION {
-                        backoff.reset();
-                    }
-                    self.rest(backoff.pause()).await;
-                }
-            }
-        }
-    }
 }

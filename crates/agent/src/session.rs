@@ -84,6 +84,11 @@ impl AgentLoop {
             );
         }
         self.stands_by = true;
+        self.let_go(reason);
+    }
+
+    /// Ends what the agent does in this organization. Its jobs go on; the next session finds them.
+    pub(crate) fn let_go(&mut self, reason: &str) {
         self.session.send_replace(None);
         self.unconfirmed.keep(|_| false);
         let jobs: Vec<_> = self.jobs.keys().copied().collect();
@@ -101,7 +106,7 @@ impl AgentLoop {
     }
 
     fn log_pending(&self) {
-        let (name, org) = (&self.settings.name, &self.settings.org);
+        let (name, org) = (&self.settings.name, &self.served.org);
         let fingerprint = self.api.fingerprint().unwrap_or_default();
         tracing::warn!(
             fingerprint,
@@ -130,11 +135,12 @@ impl AgentLoop {
             serves: vec![self.kind.serves()],
             platform_id: place,
             labels: self.settings.labels.clone(),
-            runner: self.settings.runner.clone(),
+            runner: self.served.runner.clone(),
             run_untagged_jobs: self.settings.run_untagged_jobs,
             reserved: self.settings.reserved,
+            shared: self.settings.is_shared(),
             standby: self.stands_by,
-            concurrency: self.concurrency(),
+            concurrency: self.places.most(),
             public_key: self.api.public_key(),
             found,
         };

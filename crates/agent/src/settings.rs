@@ -9,15 +9,17 @@ pub mod identity;
 pub mod layers;
 pub mod listen;
 pub mod names;
+pub mod served;
 
 use authorities::Authorities;
 use canyon_domain::agent::invalid_labels_reason;
-use canyon_domain::ids::{AgentId, OrgId, RunnerId, ServiceAccountId};
-use dispatcher::DispatcherSettings;
+use canyon_domain::ids::AgentId;
+use dispatcher::{DispatcherSettings, DispatcherType};
 use faults::Faults;
 use identity::{IdentitySettings, Machine};
 use layers::{Given, Layer};
 use listen::Listen;
+use served::Served;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -29,10 +31,8 @@ use url::Url;
 pub struct Settings {
     /// The address of Canyon's API.
     pub api_url: String,
-    /// The organization.
-    pub org: OrgId,
-    /// The runner to serve; `None` for the runners that select this agent by name or labels.
-    pub runner: Option<RunnerId>,
+    /// The organizations that it serves: at least one.
+    pub served: Vec<Served>,
     /// The agent's name.
     pub name: AgentId,
     /// The labels by which runners may select this agent.
@@ -40,7 +40,7 @@ pub struct Settings {
     /// Whether it takes the jobs of runners that select no agent; see
     /// [`canyon_domain::agent::Agent::run_untagged_jobs`].
     pub run_untagged_jobs: Option<bool>,
-    /// How it signs in.
+    /// How it signs in, in each organization.
     pub identity: IdentitySettings,
     /// The jobs' platform.
     pub dispatcher: DispatcherSettings,
@@ -125,24 +125,6 @@ impl Reader<'_> {
         read
     }
 
-    /// The organization and the name of a path.
-    fn path(&mut self, key: &str) -> Option<(String, Option<String>, String)> {
-        let Given { value, origin } = self.get(key)?.clone();
-        let parts: Vec<_> = value.split('/').map(str::to_owned).collect();
-        if parts.iter().any(String::is_empty) {
-            self.faults.add(&origin, "is not ORG/NAME");
-            return None;
-        }
-        match (&*parts, self.get("org")) {
-            ([only], Some(org)) if *only == org.value => Some((only.clone(), None, origin)),
-            // With an organization set, the parts before the name are the organization or groups.
-            ([.., name], Some(org)) => Some((org.value.clone(), Some(name.clone()), origin)),
-            ([org], None) => Some((org.clone(), None, origin)),
-            ([org, .., name], None) => Some((org.clone(), Some(name.clone()), origin)),
-            ([], _) => None,
-        }
-    }
-
     fn id<T: FromStr<Err: ToString>>(&mut self, text: Option<&str>, origin: &str) -> Option<T> {
         let parsed = text?.parse();
         parsed
@@ -196,6 +178,28 @@ impl Reader<'_> {
         labels
     }
 
+    /// What an agent of several organizations cannot have.
+    fn check_sharing(&mut self) {
+        let several = "but CANYON_RUNNER_PATH names several";
+        if let Some(Given { origin, .. }) = self.get("token").cloned() {
+            let instead = "use the agent's key, or a service account of each";
+            self.faults.add(&origin, format!("is of one organization, {several}: {instead}"));
+        }
+        if self.boolean("single") == Some(true)
+            && let Some(Given { origin, .. }) = self.get("single").cloned()
+        {
+            self.faults.add(&origin, format!("is for one job of one organization, {several}"));
+        }
+        if let Some(Given { value, origin }) = self.get("job_dispatcher_type").cloned()
+            && value == DispatcherType::Local.as_str()
+        {
+            let reason = format!(
+                "is `local`, {several} organizations: their jobs would be processes of one user, and could read each other's secrets"
+            );
+            self.faults.add(&origin, reason);
+        }
+    }
+
     fn state_dir(&mut self, machine: &Machine<'_>) -> Option<PathBuf> {
         let given = self.get("state_dir").map(|given| PathBuf::from(&given.value));
         // systemd sets this variable to the folder that it created for the service (`StateDirectory=`).
@@ -217,6 +221,11 @@ impl Reader<'_> {
 }
 
 impl Settings {
+    /// Whether other organizations use the agent too.
+    pub fn is_shared(&self) -> bool {
+        self.served.len() > 1
+    }
+
     /// Reads the settings of `layer`.
     ///
     /// # Errors
@@ -225,12 +234,8 @@ impl Settings {
     pub fn read(layer: &Layer, machine: &Machine<'_>, mut faults: Faults) -> Result<Self, Faults> {
         let mut reader = Reader { layer, faults: &mut faults };
         let api_url = reader.api_url();
-        let runner_path = reader.path("runner_path");
-        let account_path = reader.path("service_account_path");
-        let org = reader.organization(runner_path.as_ref(), account_path.as_ref());
-        let runner = runner_path.and_then(|(_, name, origin)| reader.id(name.as_deref(), &origin));
-        let account = reader.account(account_path);
-        let identity = identity::read(layer, account, machine, reader.faults);
+        let served = reader.served();
+        let identity = identity::read(layer, machine, reader.faults);
         let dispatcher = DispatcherSettings::read(layer, reader.faults);
         let name = reader.name();
         let state_dir = reader.state_dir(machine);
@@ -242,13 +247,15 @@ impl Settings {
         let run_untagged_jobs = reader.boolean("run_untagged_jobs");
         let listen_health = reader.parsed("listen_health", Listen::FORM);
         let authorities = authorities::read(layer, reader.faults);
+        if served.len() > 1 {
+            reader.check_sharing();
+        }
         let runner_program = layer.0.get("runner_program").map(|given| PathBuf::from(&given.value));
         let settings = (|| {
             Some(Self {
                 warnings: warnings(layer, api_url.as_deref()?, dispatcher.as_ref()?),
                 api_url: api_url?,
-                org: org?,
-                runner,
+                served,
                 name: name?,
                 labels,
                 run_untagged_jobs,
@@ -273,42 +280,6 @@ impl Settings {
             Some(settings) if faults.is_empty() => Ok(settings),
             _ => Err(faults),
         }
-    }
-}
-
-type PathParts = (String, Option<String>, String);
-
-impl Reader<'_> {
-    fn organization(
-        &mut self,
-        runner: Option<&PathParts>,
-        account: Option<&PathParts>,
-    ) -> Option<OrgId> {
-        let own = self.get("org").map(|given| (given.value.clone(), given.origin.clone()));
-        let of_path =
-            |parts: Option<&PathParts>| parts.map(|(org, _, origin)| (org.clone(), origin.clone()));
-        let all: Vec<_> = [own, of_path(runner), of_path(account)].into_iter().flatten().collect();
-        if self.get("org").is_none() && self.get("runner_path").is_none() {
-            // The account's path would suffice, but an agent whose runner was forgotten would wait for work in vain.
-            let reason = "set the runner to serve: ORG/RUNNER, or ORG to serve the runners that select this agent";
-            self.faults.missing("CANYON_RUNNER_PATH", reason);
-        }
-        let (org, origin) = all.first()?;
-        for (other, theirs) in &all {
-            if other != org {
-                self.faults.add(theirs, format!("names another organization than {origin}"));
-            }
-        }
-        let (org, origin) = (org.clone(), origin.clone());
-        self.id(Some(&org), &origin)
-    }
-
-    fn account(&mut self, path: Option<PathParts>) -> Option<ServiceAccountId> {
-        let (_, name, origin) = path?;
-        if name.is_none() {
-            self.faults.add(&origin, "is not ORG/ACCOUNT");
-        }
-        self.id(name.as_deref(), &origin)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod token_file;
 use crate::exit::Exit;
 use crate::settings::Settings;
 use crate::settings::identity::IdentitySettings;
+use crate::settings::served::Served;
 use agent_key::{OwnKey, OwnKeyError};
 use canyon_api::client::ServerClock;
 use canyon_domain::causes::Causes;
@@ -27,15 +28,19 @@ use source::Source;
 #[error("{0}")]
 pub struct SignInError(pub String);
 
-/// The proof that `settings` name. `http` is for the exchange.
+/// The proof that `settings` name, for one of their organizations. `http` is for the exchange.
 ///
 /// # Errors
 ///
 /// [`Exit`] when the key cannot be used, or this machine cannot make requests.
-pub async fn of(settings: &Settings, http: &reqwest::Client) -> Result<SignIn, Exit> {
+pub async fn of(
+    settings: &Settings,
+    served: &Served,
+    http: &reqwest::Client,
+) -> Result<SignIn, Exit> {
     let key = |key: Result<OwnKey, OwnKeyError>| match key {
         Ok(key) => {
-            let (agent, org) = (settings.name.clone(), settings.org.clone());
+            let (agent, org) = (settings.name.clone(), served.org.clone());
             Ok(SignIn::Key { key, agent, org })
         }
         Err(error) => Err(Exit::Settings(Causes(&error).to_string())),
@@ -52,9 +57,13 @@ pub async fn of(settings: &Settings, http: &reqwest::Client) -> Result<SignIn, E
             key(OwnKey::from_pem(pem.expose_secret(), &format!("the Secret `{namespace}/{name}`")))
         }
         IdentitySettings::Token(token) => Ok(SignIn::Token(token.clone())),
-        IdentitySettings::ServiceAccount(account, from) => {
+        IdentitySettings::ServiceAccount(from) => {
+            let Some(account) = &served.account else {
+                let reason = format!("no service account of organization `{}` is set", served.org);
+                return Err(Exit::Settings(reason));
+            };
             let source = Source::of(from).map_err(|error| Exit::Broken(error.to_string()))?;
-            let (url, org) = (&settings.api_url, &settings.org);
+            let (url, org) = (&settings.api_url, &served.org);
             let exchange = Exchange::new(http.clone(), url, org, account.clone(), source);
             Ok(SignIn::ServiceAccount(Box::new(exchange)))
         }

@@ -1,7 +1,6 @@
 //! The agent's status, for probes, metrics and its next poll.
 
 use canyon_api::client::MAX_RETRY_AFTER;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -114,44 +113,36 @@ impl Status {
         })
     }
 
-    /// The metrics, in the text format of Prometheus ("Exposition formats").
-    pub fn metrics(&self) -> String {
+    /// The numbers for the metrics.
+    pub(crate) fn numbers(&self) -> Numbers {
         let (session, silence) = self.state(|state| {
             (state.session.unwrap_or(0), state.answered.map(|at| at.elapsed().as_secs_f64()))
         });
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut text = format!(
-            "# HELP canyon_agent_info The program.\n# TYPE canyon_agent_info gauge\n\
-             canyon_agent_info{{version=\"{}\"}} 1\n",
-            env!("CARGO_PKG_VERSION")
-        );
-        let numbers = [
-            ("polls_total", "counter", "Requests for work that were answered.", count(&self.polls)),
-            ("errors_total", "counter", "Errors.", count(&self.errors)),
-            ("jobs_taken_total", "counter", "Jobs that were taken.", count(&self.taken)),
-            ("jobs_running", "gauge", "Jobs that run.", count(&self.running)),
-            ("session", "gauge", "The number of the session; 0 without one.", session),
-            ("ready", "gauge", "1 if Canyon offers it jobs.", u64::from(self.is_ready())),
-            (
-                "uptime_seconds",
-                "gauge",
-                "Seconds since the start.",
-                self.started.elapsed().as_secs(),
-            ),
-        ];
-        for (name, kind, help, value) in numbers {
-            let name = format!("canyon_agent_{name}");
-            // Writing to a String cannot fail.
-            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+        Numbers {
+            polls: count(&self.polls),
+            errors: count(&self.errors),
+            taken: count(&self.taken),
+            running: count(&self.running),
+            session,
+            ready: self.is_ready(),
+            uptime_seconds: self.started.elapsed().as_secs(),
+            silence,
         }
-        if let Some(silence) = silence {
-            let name = "canyon_agent_last_answer_seconds";
-            let help = "Seconds since Canyon's last answer.";
-            let _ =
-                write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {silence:.3}\n");
-        }
-        text
     }
+}
+
+/// The numbers of a [`Status`].
+pub(crate) struct Numbers {
+    pub(crate) polls: u64,
+    pub(crate) errors: u64,
+    pub(crate) taken: u64,
+    pub(crate) running: u64,
+    pub(crate) session: u64,
+    pub(crate) ready: bool,
+    pub(crate) uptime_seconds: u64,
+    /// Seconds since Canyon's last answer; `None` without any.
+    pub(crate) silence: Option<f64>,
 }
 
 #[cfg(test)]
@@ -188,43 +179,5 @@ mod tests {
         assert_eq!(status.last_error().as_deref(), Some("a[31mb"));
         status.record_error(&"é".repeat(5 * MAX_ERROR_CHARS));
         assert_eq!(status.last_error(), Some("é".repeat(MAX_ERROR_CHARS)));
-    }
-
-    #[test]
-    fn metrics_have_the_format_of_prometheus() {
-        let status = Status::default();
-        assert!(!status.metrics().contains("last_answer"), "there was none");
-        status.answered(Some(7));
-        status.polled();
-        status.polled();
-        status.add_taken(3);
-        status.set_running(2);
-        status.record_error("x");
-        let text = status.metrics();
-        assert!(text.ends_with('\n'));
-        let lines: Vec<_> = text.lines().collect();
-        let mut samples = Vec::new();
-        for three in lines.chunks(3) {
-            let [help, kind, sample] = three else { panic!("{three:?}") };
-            let (name, value) = sample.split_once(' ').unwrap();
-            let bare = name.split('{').next().unwrap();
-            assert!(help.starts_with(&format!("# HELP {bare} ")), "{help}");
-            let expected = if bare.ends_with("_total") { "counter" } else { "gauge" };
-            assert_eq!(*kind, format!("# TYPE {bare} {expected}"));
-            value.parse::<f64>().unwrap();
-            samples.push(*sample);
-        }
-        for expected in [
-            "canyon_agent_polls_total 2",
-            "canyon_agent_errors_total 1",
-            "canyon_agent_jobs_taken_total 3",
-            "canyon_agent_jobs_running 2",
-            "canyon_agent_session 7",
-            "canyon_agent_ready 1",
-        ] {
-            assert!(samples.contains(&expected), "{expected}: {samples:?}");
-        }
-        let last_answer = |sample: &&str| sample.starts_with("canyon_agent_last_answer_seconds ");
-        assert!(samples.iter().any(last_answer), "{samples:?}");
     }
 }

@@ -1,9 +1,11 @@
 //! The takes of offered jobs that Canyon has not confirmed.
 
 use crate::backoff::Backoff;
+use crate::places::{Place, Places};
 use canyon_api::agent::{JobKey, TakenJobs};
 use canyon_domain::agent_job::OFFER_TIMEOUT;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -12,6 +14,8 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub(crate) struct UnconfirmedTakes {
     pub(crate) jobs: Vec<JobKey>,
+    /// A place for each of them.
+    places: Vec<Place>,
     /// How many jobs one request takes, since a request for more had no answer; `None` for all.
     at_once: Option<usize>,
     backoff: Backoff,
@@ -20,6 +24,12 @@ pub(crate) struct UnconfirmedTakes {
 }
 
 impl UnconfirmedTakes {
+    /// Adds offered jobs. New offers come first, because they expire, and the others may never have an answer.
+    pub(crate) fn add(&mut self, offered: Vec<JobKey>, places: &Arc<Places>) {
+        self.places.extend(offered.iter().map(|_| places.take()));
+        self.jobs.splice(0..0, offered);
+    }
+
     /// The jobs for the next request: the first ones, or none before its time.
     pub(crate) fn due(&self) -> &[JobKey] {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
@@ -32,6 +42,7 @@ impl UnconfirmedTakes {
     /// expires.
     pub(crate) fn keep(&mut self, is_kept: impl Fn(&JobKey) -> bool) {
         self.jobs.retain(is_kept);
+        self.places.truncate(self.jobs.len());
         if self.jobs.is_empty() {
             *self = Self::default();
         }

@@ -123,8 +123,9 @@ impl AgentLoop {
     }
 
     async fn wait_for_work(&mut self, session: u64, draining: bool) -> Event {
-        let running = self.running();
-        let full = running >= self.concurrency();
+        let freed = self.places.freed();
+        let running = self.occupied();
+        let full = running >= self.places.most();
         let is_brief = draining || !self.unconfirmed.jobs.is_empty();
         let poll = Poll {
             running,
@@ -132,13 +133,13 @@ impl AgentLoop {
             wait_seconds: if is_brief { SHORT_WAIT_SECONDS } else { MAX_WAIT_SECONDS },
             last_error: self.status.last_error(),
         };
-        let (api, stop, freed) = (self.api.clone(), self.stop.clone(), self.freed.clone());
+        let (api, stop) = (self.api.clone(), self.stop.clone());
         let signals = stop.count();
         tokio::select! {
             answer = api.poll(session, &poll) => Event::Answer(answer),
             Some(job) = self.lost.recv() => Event::Lost(job),
             () = stop.asked(signals + 1) => Event::Recheck,
-            () = freed.notified(), if full || draining => Event::Recheck,
+            () = freed, if full || draining => Event::Recheck,
         }
     }
 
@@ -169,15 +170,14 @@ impl AgentLoop {
         for tail in work.tails {
             self.request_output(tail);
         }
-        let room = if draining { 0 } else { self.concurrency().saturating_sub(self.running()) };
-        let room = usize::try_from(room).unwrap_or(usize::MAX).min(MAX_TAKEN);
+        let room = if draining { 0 } else { self.places.free() };
         let pending = &self.unconfirmed.jobs;
-        let room = room.saturating_sub(pending.len());
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let room = room.min(MAX_TAKEN.saturating_sub(pending.len()));
         let new = |job: &JobKey| !self.jobs.contains_key(job) && !pending.contains(job);
         let offered: Vec<_> = work.offers.into_iter().filter(new).take(room).collect();
         is_new |= !offered.is_empty();
-        // New offers come first, because they expire, and the others may never have an answer.
-        self.unconfirmed.jobs.splice(0..0, offered);
+        self.unconfirmed.add(offered, &self.places);
         Ok(is_new)
     }
 

@@ -78,7 +78,10 @@ pub struct OpenSession {
     /// Needs `runner`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved: bool,
-    /// Most jobs that it runs at once.
+    /// Whether it serves other organizations too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
+    /// Most jobs that it runs at once, in all organizations together.
     #[schema(minimum = 1, maximum = 10_000)]
     pub concurrency: u32,
     /// Another process of its name has superseded it, and it takes over only after that process has

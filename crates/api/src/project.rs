@@ -1,5 +1,6 @@
 //! Projects.
 
+use canyon_domain::change::Change;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,6 +16,10 @@ pub struct Project {
     pub uuid: Uuid,
     /// Name for people.
     pub display_name: String,
+    /// The runner profile of its deployments, on runners whose `profile` contains `${project.profile}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "${project.id}-${env_type.id}")]
+    pub profile: Option<String>,
     /// Time of creation.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
@@ -36,13 +41,23 @@ pub struct ProjectCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 2, max_length = 60)]
     pub display_name: Option<String>,
+    /// The runner profile of its deployments, on runners whose `profile` contains `${project.profile}`. It may contain
+    /// the references of a runner's `profile`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 255, example = "${project.id}-${env_type.id}")]
+    pub profile: Option<String>,
 }
 
-/// A request to change a project.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// A request to change a project. An absent field keeps its value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectUpdateBody {
     /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 2, max_length = 60)]
-    pub display_name: String,
+    pub display_name: Option<String>,
+    /// The runner profile of its deployments, on runners whose `profile` contains `${project.profile}`; `null` removes it.
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 255)]
+    pub profile: Change<String>,
 }

@@ -113,6 +113,9 @@ pub struct Agent {
     /// key exists only in its process, so it never comes back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved: bool,
+    /// It serves other organizations too, which share its places for jobs and its platform.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     /// Who adopted it. A reserved agent launches only deployments of that principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted_by: Option<PrincipalId>,

@@ -10,6 +10,7 @@ use crate::ids::{
     RunnerId,
 };
 use crate::job::{FormerStateLocation, StateTask};
+use crate::runner::agents::ProfileName;
 use crate::runner_rules::{Rule, RuleTarget, Scope};
 use crate::scoped_role::Target;
 use crate::state_storage::StateStorage;
@@ -106,6 +107,10 @@ pub struct Project {
     pub uuid: Uuid,
     /// Its name for users.
     pub display_name: DisplayName,
+    /// The runner profile of its deployments on runners that ask the project for it: see
+    /// [`ProfileName::asks_the_project`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileName>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.

@@ -12,6 +12,7 @@ use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvTypeId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{DeletionProtection, EnvironmentType, Project};
+use canyon_domain::runner::agents::ProfileName;
 use canyon_domain::variable_scope::VariableScope;
 
 named!(EnvironmentType, "environment type");
@@ -238,20 +239,27 @@ impl Table {
         Ok(found.items.iter().any(|project| project.id != *except))
     }
 
-    /// Renames a project, on condition that it exists. 4 write units.
+    /// Changes a project, on condition that it exists. 4 write units.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
     /// not answer, the write may have happened.
-    pub async fn rename_project(
+    pub async fn change_project(
         &self,
         org: OrgUuid,
         id: &ProjectId,
-        name: &DisplayName,
+        name: Option<&DisplayName>,
+        profile: Change<&ProfileName>,
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
-        let changes = vec![("display_name", Some(text(name.as_str())))];
+        let name = name.map(|name| ("display_name", Some(text(name.as_str()))));
+        let profile = match profile {
+            Change::Keep => None,
+            Change::Remove => Some(("profile", None)),
+            Change::Set(profile) => Some(("profile", Some(text(profile.as_str())))),
+        };
+        let changes = name.into_iter().chain(profile).collect();
         self.change("update project", org, &keys::project(org, id), changes, record).await
     }
 

@@ -6,7 +6,7 @@ use super::agent_limits::may_make_way;
 use super::agent_proofs::{AgentCaller, AgentRequest, another, key_of, key_replaced, rejected};
 use super::new_agents::requesting_agent;
 use super::session_refusals::{
-    holds_a_job, not_as_adopted, other_runner, session_held, session_over,
+    holds_a_job, not_as_adopted, other_runner, session_held, session_over, shared_since,
 };
 use crate::app::error::AppError;
 use canyon_api::agent::{OLDEST_PROTOCOL, OpenSession, PROTOCOL, SessionOpened};
@@ -169,6 +169,11 @@ impl App {
         if enrollment.is_none() && body.runner != agent.runner {
             return Err(other_runner(&agent));
         }
+        // So does it for the organization alone, unless the agent said that it serves others too.
+        if enrollment.is_none() && body.shared && !agent.shared {
+            return Err(shared_since(&agent));
+        }
+        agent.shared = body.shared;
         if enrollment.is_some() && agent.adoption == Adoption::Pending {
             agent.by_runner_key = matches!(agent.identity, AgentIdentity::Key { .. });
             agent.adoption = Adoption::Adopted;

@@ -144,6 +144,7 @@ pub(super) fn requesting_agent(
         settings_fixed_at: None,
         disabled: false,
         reserved: body.reserved,
+        shared: body.shared,
         adopted_by: None,
         created_at: now,
         asked_from: Some(caller.asks_from()),

@@ -1,13 +1,15 @@
-//! Creates, renames and deletes projects.
+//! Creates, changes and deletes projects.
 
 use super::App;
 use super::permissions::{forbidden, require};
 use super::users::Users;
 use crate::app::error::AppError;
+use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::ProjectId;
 use canyon_domain::inventory::{Project, RunnerRule};
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::runner::agents::ProfileName;
 use canyon_domain::scoped_role::Target;
 use canyon_store::StoreError;
 use canyon_store::contention::MAX_TRIES;
@@ -20,6 +22,7 @@ impl App {
         by: &Principal,
         id: ProjectId,
         display_name: DisplayName,
+        profile: Option<ProfileName>,
     ) -> Result<Project, AppError> {
         let target = Target::Project(&id);
         if by.role_in(target) < Role::Admin {
@@ -30,6 +33,7 @@ impl App {
             id,
             uuid: self.entropy.id(record.at),
             display_name,
+            profile,
             created_at: record.at,
             updated_at: record.at,
         };
@@ -58,16 +62,17 @@ impl App {
         require(by, Role::Admin, Target::Project(id), || AppError::not_found("project", id))
     }
 
-    /// Changes the display name of a project.
-    pub(crate) async fn rename_project(
+    /// Changes a project.
+    pub(crate) async fn change_project(
         &self,
         by: &Principal,
         id: &ProjectId,
-        name: &DisplayName,
+        name: Option<&DisplayName>,
+        profile: Change<&ProfileName>,
     ) -> Result<Project, AppError> {
         Self::check_rules_project(by, id)?;
         let record = self.record(by, "project.update", format!("projects/{id}"));
-        match self.table.rename_project(by.org, id, name, &record).await? {
+        match self.table.change_project(by.org, id, name, profile, &record).await? {
             Saved::Yes => self.project(by, id).await,
             Saved::Lost => Err(AppError::not_found("project", id)),
         }

@@ -146,6 +146,7 @@ impl App {
             runner: Some(runner.id.clone()),
             run_untagged_jobs: None,
             reserved: false,
+            shared: false,
             standby: false,
             concurrency: CONCURRENCY,
             public_key: runner.key.map(AgentKey::to_pem),

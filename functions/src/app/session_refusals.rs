@@ -53,6 +53,16 @@ pub(super) fn other_runner(agent: &Agent) -> AppError {
     AppError::conflict(message).with_detail("code", "another_runner")
 }
 
+/// The agent was adopted when it served this organization alone.
+pub(super) fn shared_since(agent: &Agent) -> AppError {
+    let id = &agent.id;
+    let message = format!(
+        "agent `{id}` was adopted as an agent of this organization alone, and serves others too now; start it as that, or \
+         forget it and adopt it again: canyon forget agent {id}"
+    );
+    AppError::conflict(message).with_detail("code", "shared_since")
+}
+
 /// An agent without a right to the name has it, and holds a job. The caller asks again.
 pub(super) fn holds_a_job(agent: &Agent) -> AppError {
     let id = &agent.id;

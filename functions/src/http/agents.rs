@@ -144,6 +144,7 @@ fn render(of: Agent, now: Timestamp) -> AgentView {
         runner_id: of.runner.map(String::from),
         disabled: of.disabled,
         reserved: of.reserved,
+        shared: of.shared,
         fingerprint,
         principal,
         created_at: of.created_at,

@@ -13,9 +13,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use canyon_api::page::{Page, PageQuery};
 use canyon_api::project::{Project, ProjectCreateBody, ProjectUpdateBody};
+use canyon_domain::change::Change;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::ProjectId;
 use canyon_domain::inventory;
+use canyon_domain::runner::agents::ProfileName;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -39,8 +41,11 @@ async fn create(
     let body = body.value;
     let id = fields::id(&mut faults, "id", &body.id);
     let name = fields::display_name_or_id(&mut faults, body.display_name, &body.id);
-    let (Some(id), Some(name)) = (id, name) else { return Err(faults.into()) };
-    let made = app.create_project(&caller, id, name).await?;
+    let profile = body.profile.and_then(|given| profile(&mut faults, &given));
+    let (Some(id), Some(name), true) = (id, name, faults.is_empty()) else {
+        return Err(faults.into());
+    };
+    let made = app.create_project(&caller, id, name, profile).await?;
     Ok((StatusCode::CREATED, Json(render(made))))
 }
 
@@ -87,9 +92,22 @@ async fn update(
     body: Body<ProjectUpdateBody>,
 ) -> Result<Json<Project>, ApiError> {
     let mut faults = FieldErrors::default();
-    let name = fields::display_name(&mut faults, body.value.display_name);
-    let Some(name) = name else { return Err(faults.into()) };
-    Ok(Json(render(app.rename_project(&caller, &id, &name).await?)))
+    let body = body.value;
+    let given = body.profile.map(|given| profile(&mut faults, &given));
+    let name = fields::changed_display_name(body.display_name, !given.is_keep());
+    let name = name.map_err(|others| faults.add_under("", others)).ok().flatten();
+    faults.into_result(())?;
+    let profile = match &given {
+        Change::Set(profile) => profile.as_ref().map_or(Change::Keep, Change::Set),
+        Change::Remove => Change::Remove,
+        Change::Keep => Change::Keep,
+    };
+    Ok(Json(render(app.change_project(&caller, &id, name.as_ref(), profile).await?)))
+}
+
+/// The profile in the field `profile`.
+fn profile(faults: &mut FieldErrors, given: &str) -> Option<ProfileName> {
+    ProfileName::of_project(given).map_err(|error| faults.add("profile", error.to_string())).ok()
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -121,6 +139,7 @@ fn render(of: inventory::Project) -> Project {
         id: of.id.into(),
         uuid: of.uuid,
         display_name: of.display_name.into(),
+        profile: of.profile.map(|profile| profile.to_string()),
         created_at: of.created_at,
         updated_at: of.updated_at,
         status: "active".to_owned(),

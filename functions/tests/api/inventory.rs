@@ -304,3 +304,29 @@ async fn to_delete_a_project_the_api_reads_no_environments_of_other_projects() {
     let many = deleted("middle").await;
     assert_eq!((many.requests, many.units), (few.requests, few.units));
 }
+
+#[tokio::test]
+async fn a_project_names_the_profile_that_runners_may_ask_it_for() {
+    let api = Api::start().await;
+    let name = "${project.id}-${env_type.id}";
+    api.make("/projects", json!({ "id": "shop", "profile": name })).await;
+    let shown = api.get("/projects/shop").await.1;
+    assert_eq!((&shown["profile"], &shown["display_name"]), (&json!(name), &json!("shop")));
+    let (status, changed) = api.patch("/projects/shop", json!({ "display_name": "Shop" })).await;
+    assert_eq!((status, &changed["profile"]), (200, &json!(name)));
+    let (_, removed) = api.patch("/projects/shop", json!({ "profile": null })).await;
+    assert_eq!((&removed["profile"], &removed["display_name"]), (&json!(null), &json!("Shop")));
+
+    for (bad, reason) in [
+        ("${project.profile}", "that is this name"),
+        ("${region}", "a reference that is not known"),
+        ("", "1 to 255 bytes"),
+    ] {
+        let body = json!({ "display_name": "x", "profile": bad });
+        let refused = api.patch("/projects/shop", body).await;
+        assert_eq!(refused.0, 400, "{refused:?}");
+        assert_eq!(faults(&refused), ["profile", "display_name"], "both at once");
+        assert!(refused.1["details"].to_string().contains(reason), "{refused:?}");
+    }
+    assert_eq!(api.get("/projects/shop").await.1["profile"], json!(null), "nothing is written");
+}

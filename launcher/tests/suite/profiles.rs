@@ -4,10 +4,12 @@
 use crate::platform::Script;
 use crate::world::{RUNNER, World, record};
 use canyon_domain::attempt::Outcome;
+use canyon_domain::change::Change;
 use canyon_domain::deployment::Status;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::ports::Clock as _;
+use canyon_domain::runner::agents::ProfileName;
 use canyon_domain::runner_profile::{ProfileSettings, RunnerProfile};
 use canyon_store::outcome::{Created, Deleted, Saved};
 use serde_json::{Value, json};
@@ -17,6 +19,10 @@ const PROFILE: &str = "testing/eu";
 
 /// An organization whose runner chooses a profile by the type of the environment and a variable.
 async fn organization(world: &World) -> (OrgUuid, Arc<Script>) {
+    organization_with(world, "${environment.type}/${var.region}").await
+}
+
+async fn organization_with(world: &World, profile: &str) -> (OrgUuid, Arc<Script>) {
     let (org, platform) = world.organization("acme").await;
     let mut runner = world.table.runner(org, &RUNNER.parse().unwrap()).await.unwrap().unwrap();
     runner.version += 1;
@@ -24,7 +30,7 @@ async fn organization(world: &World) -> (OrgUuid, Arc<Script>) {
     runner.definition = json!({
         "runner_configuration": {
             "type": "docker-agent",
-            "profile": "${environment.type}/${var.region}",
+            "profile": profile,
             "agents": { "ids": ["a1"] },
             "job": { "image": "canyon-runner:1", "memory_limit": 512 },
         },
@@ -64,6 +70,40 @@ async fn a_job_is_launched_with_the_settings_of_its_profile() {
     let used = &used["runner_configuration"];
     assert_eq!(used["job"], json!({ "image": "canyon-runner:1", "memory_limit": 4096 }));
     assert_eq!(used["agents"], json!({ "labels": { "region": "eu" } }));
+}
+
+#[tokio::test]
+async fn a_project_names_the_profile_of_a_runner_that_asks_it() {
+    let world = World::new().await;
+    let (org, platform) = organization_with(&world, "${project.profile}").await;
+    make(&world, org, json!({ "memory_limit": 4096 })).await;
+    let due = world.accept_with(org, json!({ "region": "eu" })).await;
+    let project = world.read(due).await.project;
+    let name: ProfileName = "${env_type.id}/${var.region}".parse().unwrap();
+    let named =
+        world.table.change_project(org, &project, None, Change::Set(&name), &record()).await;
+    assert_eq!(named.unwrap(), Saved::Yes);
+    world.reconcile(due).await;
+    assert_eq!(platform.count("start"), 1);
+    let used = platform.definition.lock().unwrap().clone().unwrap();
+    assert_eq!(used["runner_configuration"]["job"]["memory_limit"], json!(4096));
+}
+
+#[tokio::test]
+async fn a_project_that_names_no_profile_fails_on_a_runner_that_asks_it() {
+    let world = World::new().await;
+    let (org, platform) = organization_with(&world, "${project.profile}").await;
+    let due = world.accept_with(org, json!({ "region": "eu" })).await;
+    world.reconcile(due).await;
+    let ended = world.read(due).await;
+    let end = ended.attempts[0].ended.as_ref().unwrap();
+    let Outcome::Failed(failure) = &end.outcome else { panic!("{end:?}") };
+    assert_eq!(failure.class, FailureClass::Config);
+    assert!(
+        failure.message.contains("names none; set one with: canyon update project"),
+        "{failure:?}"
+    );
+    assert_eq!(platform.count("start"), 0);
 }
 
 #[tokio::test]

@@ -113,6 +113,7 @@ impl World {
             id: "shop".parse().unwrap(),
             uuid: Uuid::from_u128(4),
             display_name: DisplayName::from_id("shop"),
+            profile: None,
             created_at: now,
             updated_at: now,
         };

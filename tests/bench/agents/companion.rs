@@ -68,6 +68,7 @@ impl Companion {
             run_untagged_jobs: None,
             runner: runner.parse().ok(),
             reserved: false,
+            shared: false,
             standby: false,
             concurrency: 4,
             public_key: None,

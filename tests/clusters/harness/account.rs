@@ -161,7 +161,7 @@ pub(crate) fn trusting(trust: &Value) -> Value {
 }
 
 /// An address that containers reach, for a server that listens on loopback only.
-async fn carried(url: &str) -> String {
+pub(crate) async fn carried(url: &str) -> String {
     let part = url.trim_start_matches("http://").to_owned();
     let listener = TcpListener::bind((bed().get("NODE_ADDRESS"), 0)).await.unwrap();
     let address = listener.local_addr().unwrap();

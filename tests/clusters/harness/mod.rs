@@ -5,6 +5,10 @@ pub(crate) mod bed;
 pub(crate) mod clouds;
 #[path = "../../e2e/harness/deployments.rs"]
 pub(crate) mod deployments;
+/// Canyon's functions, of which one installation has several organizations.
+#[path = "../../serverless/harness/server.rs"]
+#[allow(dead_code, reason = "the tests of the functions use more of it")]
+pub(crate) mod functions;
 pub(crate) mod helm;
 pub(crate) mod kinds;
 #[path = "../../e2e/harness/module.rs"]

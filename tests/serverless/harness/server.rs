@@ -70,21 +70,26 @@ impl Server {
 
     /// Creates the organization, as the platform team does after its first `sam deploy`.
     async fn make_organization(&mut self) {
+        let made = self.new_organization().await;
+        made["id"].as_str().unwrap().clone_into(&mut self.org);
+        self.token = made["admin_token"].as_str().unwrap().into();
+        self.cloud().jobs_belong_to(made["uuid"].as_str().unwrap().parse().unwrap());
+    }
+
+    /// Creates a further organization.
+    pub(crate) async fn new_organization(&self) -> Value {
         let deadline = Instant::now() + START;
-        let made = loop {
+        loop {
             let request = reqwest::Client::new().post(format!("{}/orgs", self.url));
             let answer = request.bearer_auth(OPERATOR_TOKEN).send().await.unwrap();
             let status = answer.status();
             let said = answer.text().await.unwrap();
             if status.is_success() {
-                break serde_json::from_str::<Value>(&said).unwrap();
+                return serde_json::from_str(&said).unwrap();
             }
             assert!(Instant::now() < deadline, "{status} {said}\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(50)).await;
-        };
-        made["id"].as_str().unwrap().clone_into(&mut self.org);
-        self.token = made["admin_token"].as_str().unwrap().into();
-        self.cloud().jobs_belong_to(made["uuid"].as_str().unwrap().parse().unwrap());
+        }
     }
 
     /// Waits until it answers.

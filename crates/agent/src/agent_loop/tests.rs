@@ -32,13 +32,14 @@ fn settings(folder: &Path) -> Settings {
 fn agent_loop(folder: &Path) -> AgentLoop {
     let (settings, status) = (settings(folder), Arc::<Status>::default());
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let (url, org, name) = (&settings.api_url, &settings.org, &settings.name);
-    let client = Client::over(http, url, org.as_str());
+    let (url, name, served) = (&settings.api_url, &settings.name, settings.served[0].clone());
+    let client = Client::over(http, url, served.org.as_str());
     let api = ApiConnection::new(client, name, SignIn::Token("t".into()));
     AgentLoop {
         api: Arc::new(api),
         kind: kinds::of(&settings).unwrap(),
         settings: Arc::new(settings),
+        served,
         reporter: Reporter::new(status.clone()).0,
         status,
         stop: Stop::of(watch::channel(0).1),
@@ -47,7 +48,7 @@ fn agent_loop(folder: &Path) -> AgentLoop {
         session: watch::channel(None).0,
         jobs: HashMap::new(),
         tasks: JoinSet::new(),
-        freed: Arc::default(),
+        places: Places::new(10),
         unconfirmed: UnconfirmedTakes::default(),
         has_taken: false,
         unknown: Vec::new(),
@@ -79,11 +80,11 @@ fn opened(held: &Value) -> SessionOpened {
 fn due_at_once_in(opened: SessionOpened) -> Vec<JobKey> {
     let folder = tempfile::tempdir().unwrap();
     let mut agent = agent_loop(folder.path());
-    agent.unconfirmed.jobs.push(job(1));
+    agent.unconfirmed.add(vec![job(1)], &agent.places);
     agent.unconfirmed.failed(1, Some(OFFER_TIMEOUT));
     assert!(agent.unconfirmed.due().is_empty(), "not before its time");
     agent.begin(opened);
-    agent.unconfirmed.jobs.push(job(2));
+    agent.unconfirmed.add(vec![job(2)], &agent.places);
     agent.unconfirmed.due().to_vec()
 }
 

@@ -3,6 +3,7 @@
 use super::report::{Report, Step};
 use crate::connection::{ApiConnection, ConnectionError};
 use crate::settings::Settings;
+use crate::settings::served::Served;
 use crate::sign_in;
 use canyon_api::agent::Poll;
 use canyon_api::client::Client;
@@ -11,16 +12,28 @@ use canyon_domain::ids::{AgentId, OrgId};
 /// A session that no agent has: numbers begin with 1.
 const NO_SESSION: u64 = 0;
 
-pub(super) async fn check(settings: &Settings, http: reqwest::Client, report: &mut Report) {
-    let sign_in = match sign_in::of(settings, &http).await {
+/// Checks each organization of the agent.
+pub(super) async fn check(settings: &Settings, http: &reqwest::Client, report: &mut Report) {
+    for served in &settings.served {
+        check_served(settings, served, http, report).await;
+    }
+}
+
+async fn check_served(
+    settings: &Settings,
+    served: &Served,
+    http: &reqwest::Client,
+    report: &mut Report,
+) {
+    let sign_in = match sign_in::of(settings, served, http).await {
         Ok(sign_in) => sign_in,
         Err(exit) => {
             report.failed(Step::SignIn, exit.message().unwrap_or("nothing to sign in by"));
             return report.skipped(Step::Agent, "`sign_in` failed");
         }
     };
-    let (org, name) = (&settings.org, &settings.name);
-    let client = Client::over(http, &settings.api_url, org.as_str());
+    let (org, name) = (&served.org, &settings.name);
+    let client = Client::over(http.clone(), &settings.api_url, org.as_str());
     let api = ApiConnection::new(client, name, sign_in);
     let poll = Poll { wait_seconds: 0, ..Poll::default() };
     let Err(error) = api.poll(NO_SESSION, &poll).await else {
@@ -53,7 +66,7 @@ fn report_answer(
         }
         ConnectionError::Client(_) if error.is_superseded() => {
             report.ok(Step::SignIn, shown);
-            report.ok(Step::Agent, format!("Canyon accepts `{name}`, and it may work"));
+            report.ok(Step::Agent, format!("Canyon accepts `{name}`, and it may work in `{org}`"));
         }
         // An unknown key may belong to an agent that is not adopted yet. A token is either valid or not.
         ConnectionError::Client(_) if error.status() == Some(401) && fingerprint.is_none() => {

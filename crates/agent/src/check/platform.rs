@@ -60,10 +60,11 @@ pub(super) async fn check(
         );
         return report.failed(Step::Platform, reason);
     }
-    let runner_id = settings.runner.clone().or_else(|| "check".parse().ok());
+    let Some(served) = settings.served.first() else { return };
+    let runner_id = served.runner.clone().or_else(|| "check".parse().ok());
     let Some(runner_id) = runner_id else { return };
     let (org, runner) = (OrgUuid(System.id(System.now())), RunnerUuid(System.id(System.now())));
-    let org_id = settings.org.clone();
+    let org_id = served.org.clone();
     let dispatcher = kind.dispatcher(&Arc::new(Target {
         org,
         org_id,

@@ -59,7 +59,7 @@ async fn get(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::serve;
+    use crate::health::{Health, serve};
     use crate::settings::faults::Faults;
     use crate::status::Status;
     use std::sync::Arc;
@@ -76,7 +76,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let status = Arc::new(Status::default());
-        let served = tokio::spawn(serve(listener, status.clone()));
+        let mut health = Health::default();
+        health.add(&"acme".parse().unwrap(), status.clone());
+        let served = tokio::spawn(serve(listener, Arc::new(health)));
         for listen in [address.to_string(), format!(":{}", address.port())] {
             assert_eq!(asked(&listen, false).await, Exit::Done, "{listen}");
         }

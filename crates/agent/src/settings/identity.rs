@@ -2,7 +2,6 @@
 
 use super::faults::Faults;
 use super::layers::{Given, Layer};
-use canyon_domain::ids::ServiceAccountId;
 use secrecy::SecretString;
 use std::path::{Path, PathBuf};
 
@@ -23,8 +22,8 @@ pub enum IdentitySettings {
     KeySecret(String, String),
     /// With a token.
     Token(SecretString),
-    /// As a service account, with a token of its platform.
-    ServiceAccount(ServiceAccountId, SourceSettings),
+    /// As the service account of each organization, with a token of its platform.
+    ServiceAccount(SourceSettings),
 }
 
 /// The source of the platform's token.
@@ -58,7 +57,6 @@ const OF_ACCOUNTS: [&str; 5] = [
 /// Reads how the agent signs in; `None` after at least one fault.
 pub(super) fn read(
     layer: &Layer,
-    account: Option<ServiceAccountId>,
     machine: &Machine<'_>,
     faults: &mut Faults,
 ) -> Option<IdentitySettings> {
@@ -81,8 +79,7 @@ pub(super) fn read(
         }
         return own(layer, faults);
     }
-    let source = source(layer, machine, faults)?;
-    Some(IdentitySettings::ServiceAccount(account?, source))
+    source(layer, machine, faults).map(IdentitySettings::ServiceAccount)
 }
 
 fn own(layer: &Layer, faults: &mut Faults) -> Option<IdentitySettings> {

@@ -61,7 +61,7 @@ pub const NAMES: [Name; 27] = [
     name(
         "runner_path",
         &["CANYON_RUNNER_PATH"],
-        "The runner to serve: ORG/RUNNER. With ORG alone: the runners that select this agent by its id or labels",
+        "The runner to serve: ORG/RUNNER. With ORG alone: the runners that select this agent by its id or labels. Several, separated by commas, for organizations that share the agent",
     ),
     name("name", &["CANYON_AGENT_NAME"], "The agent's name; default: the machine's name"),
     name(
@@ -77,7 +77,7 @@ pub const NAMES: [Name; 27] = [
     name(
         "service_account_path",
         &["CANYON_SERVICE_ACCOUNT_PATH"],
-        "The service account to sign in as: ORG/ACCOUNT",
+        "The service account to sign in as: ORG/ACCOUNT; one for each organization",
     ),
     name(
         "identity_source",

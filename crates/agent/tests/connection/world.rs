@@ -6,6 +6,7 @@ use canyon_agent::kinds::{Kind, KindError};
 use canyon_agent::settings::Settings;
 use canyon_agent::settings::dispatcher::{DispatcherSettings, DispatcherType};
 use canyon_agent::settings::identity::IdentitySettings;
+use canyon_agent::settings::served::Served;
 use canyon_agent::sign_in::SignIn;
 use canyon_agent::stop::Stop;
 use canyon_api::agent::JobKey;
@@ -311,11 +312,15 @@ impl Dispatcher for Platform {
     }
 }
 
+fn served() -> Served {
+    let runner = Some("far".parse().unwrap());
+    Served { org: "acme".parse().unwrap(), runner, account: None }
+}
+
 fn settings(url: &str) -> Settings {
     Settings {
         api_url: url.to_owned(),
-        org: "acme".parse().unwrap(),
-        runner: Some("far".parse().unwrap()),
+        served: vec![served()],
         name: "east-1".parse().unwrap(),
         labels: BTreeMap::new(),
         run_untagged_jobs: None,
@@ -346,7 +351,8 @@ pub(crate) async fn work(
 ) -> Seen {
     let (stop, stops) = watch::channel(0);
     let kind = Arc::new(Platform(world.clone()));
-    let agent = canyon_agent::run_as(settings(url), kind, sign_in, http(), Stop::of(stops));
+    let proofs = vec![(served(), sign_in)];
+    let agent = canyon_agent::run_as(settings(url), kind, proofs, http(), Stop::of(stops));
     let tested = async {
         test.await;
         stop.send_replace(1);

@@ -34,6 +34,9 @@ pub struct AgentView {
     /// Whether it launches only deployments that name it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved: bool,
+    /// Whether it serves other organizations too: its places for jobs and its platform are theirs as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     /// SHA-256 of its public key, in hexadecimal, to compare with the one that it printed at its
     /// start.
     #[serde(default, skip_serializing_if = "Option::is_none")]

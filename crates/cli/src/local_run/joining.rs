@@ -12,6 +12,7 @@ use canyon_agent::settings::Settings;
 use canyon_agent::settings::authorities::Authorities;
 use canyon_agent::settings::dispatcher::{DispatcherSettings, DispatcherType};
 use canyon_agent::settings::identity::IdentitySettings;
+use canyon_agent::settings::served::Served;
 use canyon_agent::sign_in::SignIn;
 use canyon_agent::sign_in::agent_key::{OwnKey, new_pem};
 use canyon_agent::stop::Stop;
@@ -57,7 +58,8 @@ impl LocalRun {
         let connection = Client::over(http.clone(), client.url(), self.org.as_str());
         let api = ApiConnection::new(connection, &self.name, self.sign_in(&key));
         self.be_adopted(&api, &*kind, client, &key.public().fingerprint()).await?;
-        let work = canyon_agent::run_as(settings, kind, self.sign_in(&key), http, Stop::of(stops));
+        let proofs = vec![(self.served(), self.sign_in(&key))];
+        let work = canyon_agent::run_as(settings, kind, proofs, http, Stop::of(stops));
         agent.work = Some(tokio::spawn(work));
         agent.wait_until_idle(client).await
     }
@@ -113,6 +115,7 @@ impl LocalRun {
             run_untagged_jobs: None,
             runner: Some(self.runner.clone()),
             reserved: true,
+            shared: false,
             standby: false,
             concurrency: 1,
             public_key: api.public_key(),
@@ -129,6 +132,10 @@ impl LocalRun {
         }
     }
 
+    fn served(&self) -> Served {
+        Served { org: self.org.clone(), runner: Some(self.runner.clone()), account: None }
+    }
+
     fn settings(&self, url: &str) -> Settings {
         let url = url.trim_end_matches('/').to_owned();
         let mut dispatcher = DispatcherSettings::of(DispatcherType::Local, []);
@@ -136,8 +143,7 @@ impl LocalRun {
         dispatcher.api_url = Some(url.clone());
         Settings {
             api_url: url,
-            org: self.org.clone(),
-            runner: Some(self.runner.clone()),
+            served: vec![self.served()],
             name: self.name.clone(),
             labels: BTreeMap::new(),
             run_untagged_jobs: None,

@@ -7,7 +7,8 @@ use crate::ids::MAX_PROFILE_LENGTH;
 use crate::ids::{EnvId, EnvTypeId, ProjectId, RunnerProfileId};
 use crate::inputs::Inputs;
 use crate::json::Json;
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{fmt, str::FromStr};
 
 /// The name of a profile, which may contain references such as `${environment.id}`.
@@ -26,12 +27,15 @@ pub struct ProfileContext {
     pub environment: EnvId,
     /// `${environment.type}`, also written `${env_type.id}`.
     pub env_type: EnvTypeId,
+    /// `${project.profile}`: the name that the project gives, whose own references are replaced too.
+    pub project_profile: Option<ProfileName>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
     Project,
+    ProjectProfile,
     Environment,
     EnvType,
     Variable(String),
@@ -54,9 +58,12 @@ pub enum ProfileNameError {
     /// It contains an unknown reference.
     #[error(
         "has a reference that is not known; there are `${{project.id}}`, `${{environment.id}}`, \
-         `${{environment.type}}` and `${{var.NAME}}`"
+         `${{environment.type}}`, `${{var.NAME}}`, and `${{project.profile}}` in a runner"
     )]
     Reference,
+    /// A project's own profile refers to itself.
+    #[error("cannot contain `${{project.profile}}`: that is this name")]
+    Itself,
 }
 
 /// Why a name could not be computed for a deployment. Never contains the value of a variable, which may be a
@@ -73,6 +80,17 @@ pub enum InterpolationError {
         profile: String,
         /// The variable.
         variable: String,
+    },
+    /// The project names no profile.
+    #[error(
+        "the runner takes the profile that the project names (`{profile}`), and project `{project}` names none; set one \
+         with: canyon update project {project} --set=profile=NAME"
+    )]
+    NoProjectProfile {
+        /// The profile's name in the runner.
+        profile: String,
+        /// The project.
+        project: ProjectId,
     },
     /// The value cannot be part of a name.
     #[error(
@@ -124,6 +142,21 @@ impl ProfileName {
         if references > 0 { rest.len() >= references } else { rest.is_empty() }
     }
 
+    /// Whether the project decides about it: it contains `${project.profile}`.
+    pub fn asks_the_project(&self) -> bool {
+        self.parts.contains(&Part::ProjectProfile)
+    }
+
+    /// The name that a project gives.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileNameError`], also for a name that asks the project.
+    pub fn of_project(given: &str) -> Result<Self, ProfileNameError> {
+        let name: Self = given.parse()?;
+        if name.asks_the_project() { Err(ProfileNameError::Itself) } else { Ok(name) }
+    }
+
     /// As it was given.
     pub fn as_str(&self) -> &str {
         &self.given
@@ -139,6 +172,7 @@ impl ProfileName {
     ///     project: "payments/api".parse()?,
     ///     environment: "eu".parse()?,
     ///     env_type: "production".parse()?,
+    ///     project_profile: None,
     /// };
     /// let variables = Inputs::from([("region".to_owned(), "frankfurt".into())]);
     /// assert_eq!(name.interpolate(&context, &variables).unwrap(), "production/frankfurt");
@@ -158,6 +192,14 @@ impl ProfileName {
             match part {
                 Part::Text(text) => name.push_str(text),
                 Part::Project => name.push_str(context.project.as_str()),
+                Part::ProjectProfile => {
+                    let named = context.project_profile.as_ref().ok_or_else(|| {
+                        let (profile, project) = (self.given.clone(), context.project.clone());
+                        InterpolationError::NoProjectProfile { profile, project }
+                    })?;
+                    // A project's name has no such reference itself, so this ends.
+                    name.push_str(&named.interpolate(context, variables)?);
+                }
                 Part::Environment => name.push_str(context.environment.as_str()),
                 Part::EnvType => name.push_str(context.env_type.as_str()),
                 Part::Variable(variable) => name.push_str(&self.value(variable, variables)?),
@@ -212,6 +254,7 @@ impl Part {
     fn of_reference(reference: &str) -> Result<Self, ProfileNameError> {
         match reference {
             "project.id" => Ok(Self::Project),
+            "project.profile" => Ok(Self::ProjectProfile),
             "environment.id" => Ok(Self::Environment),
             "environment.type" | "env_type.id" => Ok(Self::EnvType),
             other => other
@@ -251,6 +294,12 @@ impl Serialize for ProfileName {
     }
 }
 
+impl<'de> Deserialize<'de> for ProfileName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,7 +310,23 @@ mod tests {
             project: "payments/api".parse().unwrap(),
             environment: "eu-1".parse().unwrap(),
             env_type: "production".parse().unwrap(),
+            project_profile: None,
         }
+    }
+
+    #[test]
+    fn a_project_names_the_profile_if_the_runner_asks_it() {
+        let runner: ProfileName = "eu-${project.profile}".parse().unwrap();
+        assert!(runner.asks_the_project());
+        let variables = Inputs::from([("size".to_owned(), "large".into())]);
+        let none = runner.interpolate(&place(), &variables).unwrap_err().to_string();
+        assert!(none.contains("canyon update project payments/api --set=profile="), "{none}");
+        let own = ProfileName::of_project("${project.id}-${env_type.id}_${var.size}").unwrap();
+        let place = ProfileContext { project_profile: Some(own), ..place() };
+        let name = runner.interpolate(&place, &variables).unwrap();
+        assert_eq!(name, "eu-payments/api-production_large");
+        let itself = ProfileName::of_project("a-${project.profile}").unwrap_err().to_string();
+        assert!(itself.contains("that is this name"), "{itself}");
     }
 
     #[test]

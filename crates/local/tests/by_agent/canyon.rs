@@ -102,6 +102,7 @@ impl Canyon {
             id: "shop".parse().unwrap(),
             uuid: Uuid::from_u128(4),
             display_name: DisplayName::from_id("shop"),
+            profile: None,
             created_at: now,
             updated_at: now,
         };

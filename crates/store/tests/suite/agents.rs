@@ -39,6 +39,7 @@ pub(crate) fn agent(name: &str) -> Agent {
         named_at: None,
         settings_fixed_at: None,
         reserved: false,
+        shared: false,
         adopted_by: None,
         created_at: at(0),
         asked_from: None,

@@ -7,6 +7,7 @@ use crate::world::{
 use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvTypeId, ProjectId, RunnerId};
+use canyon_domain::runner::agents::ProfileName;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::{Table, keys};
 
@@ -78,7 +79,9 @@ async fn a_rename_changes_an_existing_thing_and_creates_none(table: Table) {
     let World { table, org } = &world;
     let name = DisplayName::try_from("The Shop".to_owned()).unwrap();
     let shop = id("shop");
-    let saved = table.rename_project(*org, &shop, &name, &crate::world::record_at(at(5))).await;
+    let saved = table
+        .change_project(*org, &shop, Some(&name), Change::Keep, &crate::world::record_at(at(5)))
+        .await;
     assert_eq!(saved.unwrap(), Saved::Yes);
     let found = table.project(*org, &shop).await.unwrap().unwrap();
     assert_eq!(
@@ -92,8 +95,22 @@ async fn a_rename_changes_an_existing_thing_and_creates_none(table: Table) {
     let found = table.env_type(*org, &id("testing")).await.unwrap().unwrap();
     assert_eq!(found.display_name, name);
 
+    let profile: ProfileName = "${project.id}_large".parse().unwrap();
+    for (change, expected) in [
+        (Change::Set(&profile), Some(&profile)),
+        (Change::Keep, Some(&profile)),
+        (Change::Remove, None),
+    ] {
+        table.change_project(*org, &shop, None, change, &record()).await.unwrap();
+        let found = table.project(*org, &shop).await.unwrap().unwrap();
+        assert_eq!((found.profile.as_ref(), &found.display_name), (expected, &name));
+    }
+
     let before = everything(table).await;
-    let absent = table.rename_project(*org, &id("absent"), &name, &record()).await.unwrap();
+    let absent = table
+        .change_project(*org, &id("absent"), Some(&name), Change::Keep, &record())
+        .await
+        .unwrap();
     assert_eq!(absent, Saved::Lost);
     let absent = table
         .update_env_type(*org, &id("absent"), Some(&name), Change::Keep, &record())

@@ -88,7 +88,7 @@ async fn two_organizations_with_the_same_ids_neither_see_nor_change_each_other(t
     let before = items_of(&theirs).await;
     let org = ours.org;
     let name = DisplayName::try_from("Ours now".to_owned()).unwrap();
-    table.rename_project(org, &id("shop"), &name, &record()).await.unwrap();
+    table.change_project(org, &id("shop"), Some(&name), Change::Keep, &record()).await.unwrap();
     table.update_env_type(org, &id("testing"), Some(&name), Change::Keep, &record()).await.unwrap();
     let mut runner = crate::world::runner("laptop", "local");
     runner.version = 2;

@@ -80,6 +80,7 @@ pub(crate) fn project(name: &str) -> Project {
         id: id(name),
         uuid: Uuid::now_v7(),
         display_name: DisplayName::from_id(name),
+        profile: None,
         created_at: at(0),
         updated_at: at(0),
     }
