@@ -1,7 +1,10 @@
 //! Modules of private repositories: over HTTPS with a token, over SSH with a key, with the token of a GitHub App; for the
 //! module and for its child modules alike.
 
+mod by_cloud_identity;
+mod by_oci_registry;
 mod git_host;
+mod oci_registry;
 
 use crate::harness::deployments::{assert_succeeded, failure, request};
 use crate::harness::module::{from, inline};

@@ -1,19 +1,17 @@
 //! Secrets of stores: a job reads them with its own identity, and Canyon never has them.
 
 use crate::harness::cli::CommandResult;
+use crate::harness::clouds::Clouds;
 use crate::harness::deployments::{assert_succeeded, failure, request};
 use crate::harness::module::inline;
-use crate::harness::programs;
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, RUNNER, Site};
 use canyon_cloud::parts::vault::Vault;
 use canyon_domain::failure::FailureClass;
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 const PASSWORD: &str = "pa55-of-the-vault/7";
 
@@ -170,70 +168,12 @@ async fn a_failure_names_the_store_the_secret_and_the_identity() {
     site.server.canyon(&delete).done();
 }
 
-/// Secret managers of the clouds, and the endpoints at which a job signs in.
-struct Clouds {
-    program: Child,
-    url: String,
-}
-
-impl Drop for Clouds {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
-    }
-}
-
-impl Clouds {
-    fn trusting(server: &Server) -> Self {
-        let script = format!("{}/e2e/secret_stores/clouds.py", env!("CARGO_MANIFEST_DIR"));
-        let python = programs::given("CANYON_TEST_AWS_PYTHON");
-        let log = fs::File::create(server.path("clouds.log")).unwrap();
-        let mut program = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(python)
-            .args(["-B", &script, &format!("{}/jobs", server.url())])
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let mut port = String::new();
-        BufReader::new(program.stdout.take().unwrap()).read_line(&mut port).unwrap();
-        Self { program, url: format!("http://127.0.0.1:{}", port.trim()) }
-    }
-
-    /// A job with an identity at each of them.
-    fn job(&self) -> Value {
-        let provider = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/canyon";
-        json!({
-            "identity": {
-                "aws": {
-                    "role_arn": "arn:aws:iam::123456789012:role/shop-apply",
-                    "plan_role_arn": "arn:aws:iam::123456789012:role/shop-plan",
-                },
-                "gcp": {
-                    "audience": provider,
-                    "service_account": "shop-apply@acme-secrets.iam.gserviceaccount.com",
-                    "plan_service_account": "shop-plan@acme-secrets.iam.gserviceaccount.com",
-                },
-                "azure": {
-                    "tenant_id": "11111111-2222-3333-4444-555555555555",
-                    "client_id": "66666666-7777-8888-9999-000000000000",
-                },
-            },
-            "environment": {
-                "AWS_ENDPOINT_URL_STS": self.url, "CLOUDSDK_API_ENDPOINT_OVERRIDES_STS": self.url,
-                "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAMCREDENTIALS": self.url, "AZURE_AUTHORITY_HOST": self.url,
-            },
-        })
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_reads_the_secret_managers_of_clouds_with_its_identity_of_the_plan() {
     let server = Server::start().await;
     let clouds = Clouds::trusting(&server);
     let site = Site::on(server, &clouds.job()).await;
-    let url = &clouds.url;
+    let url = clouds.url();
     for (id, configuration) in [
         (
             "manager",

@@ -127,7 +127,7 @@ pub struct ReportBody {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FetchedModuleBody {
-    /// The commit, if the source is a git repository.
+    /// The commit, if the source is a git repository; the SHA-256 of the manifest, if it is a package in an OCI registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, pattern = "^([0-9a-f]{40}|[0-9a-f]{64})$")]
     pub commit: Option<Commit>,

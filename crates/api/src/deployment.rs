@@ -137,8 +137,8 @@ impl DeploymentCreateBody {
 /// A module and the values of its variables.
 #[derive(ToSchema)]
 pub struct ModuleBody {
-    /// `inline`, `sha256:<digest>[//folder]` of an uploaded archive, or
-    /// `git::<https|ssh|file>://...[//folder][?ref=<ref>]`.
+    /// `inline`, `sha256:<digest>[//folder]` of an uploaded archive,
+    /// `git::<https|ssh|file>://...[//folder][?ref=<ref>]` or `oci://<registry>/<repository>[//folder][?tag=<tag>]`.
     pub source: String,
     /// With `inline`: the text of `main.tf`, at most 128 KiB.
     pub source_code: Option<String>,
@@ -240,13 +240,13 @@ pub struct Deployment {
 /// The module of a deployment, as it was requested and as it ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeployedModule {
-    /// `inline`, `sha256:<digest>[//folder]` or `git::<address>[//folder][?ref=<ref>]`.
+    /// As in the request.
     pub source: String,
     /// With a git repository: the commit that the last attempt fetched. Absent before its runner has reported it, and if the
     /// runner is of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// With an archive: its SHA-256, in hexadecimal.
+    /// With an archive: its SHA-256, in hexadecimal. With an OCI registry: that of the manifest that the last attempt fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The inputs that the module declares as neither sensitive nor ephemeral.
@@ -330,7 +330,7 @@ pub struct AttemptSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
-    /// With a git repository: the commit that it fetched, if its runner has reported that.
+    /// What it fetched, if its runner has reported that: a commit; with an OCI registry, the SHA-256 of the manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// Why it did not succeed.

@@ -22,7 +22,7 @@ pub struct GitCredentials {
 /// A credential, without its secret, which Canyon shows to no caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GitCredential {
-    /// `token`, `ssh_key` or `github_app`.
+    /// `token`, `ssh_key`, `github_app` or `cloud_identity`. Later versions may have more.
     #[serde(rename = "type")]
     pub kind: String,
     /// Of a token: its user name.
@@ -40,6 +40,9 @@ pub struct GitCredential {
     /// Of a GitHub App: the id of the installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installation_id: Option<u64>,
+    /// Of an identity: the cloud at which the job's own identity reads, `aws` or `azure`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloud_identity: Option<String>,
     /// Purpose, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -75,8 +78,8 @@ fn changes() -> Schema {
         .into()
 }
 
-/// A change of one credential. A new one has exactly one of `token`, `ssh_key` and `github_app`, which replaces the secret
-/// before; without one the secret stays.
+/// A change of one credential. A new one has exactly one of `token`, `ssh_key`, `github_app` and `cloud_identity`, which
+/// replaces the secret before; without one the secret stays.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GitCredentialBody {
@@ -99,10 +102,24 @@ pub struct GitCredentialBody {
     /// For `https`: an installation of a GitHub App, whose short-lived token each job gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub github_app: Option<GithubAppBody>,
+    /// For `https`: the job reads with its own identity at a cloud, and nothing is kept. `aws` is for `CodeCommit`
+    /// (`git-codecommit.REGION.amazonaws.com`), `azure` for Azure Repos (`dev.azure.com`, `ORGANIZATION.visualstudio.com`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloud_identity: Option<CloudBody>,
     /// Purpose, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 200)]
     pub description: Option<String>,
+}
+
+/// A cloud whose git servers know a job by its own identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CloudBody {
+    /// AWS.
+    Aws,
+    /// Azure.
+    Azure,
 }
 
 /// An installation of a GitHub App.

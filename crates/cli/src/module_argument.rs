@@ -1,4 +1,5 @@
-//! What `--module` names: a folder on this machine, a repository, an uploaded archive, or text on stdin.
+//! What `--module` names: a folder on this machine, a repository, a package in a registry, an uploaded archive, or text on
+//! stdin.
 
 use crate::archive;
 use crate::body::read_stdin;
@@ -67,7 +68,7 @@ pub(crate) fn folder(given: &str) -> Option<PathBuf> {
 /// (<https://developer.hashicorp.com/terraform/language/modules/sources#github>): `git@host:path`, `github.com/org/repo`.
 /// A folder of such a name begins with `./`, as for Terraform.
 fn address(given: &str) -> Option<String> {
-    if given.starts_with("sha256:") {
+    if given.starts_with("sha256:") || given.starts_with("oci://") {
         return Some(given.to_owned());
     }
     let short = given.strip_prefix("git::").unwrap_or(given);
@@ -110,7 +111,7 @@ fn check(given: &str, folder: &str, subdirectory: Option<&str>) -> Result<(), Cl
     if given.contains("://") {
         return Err(CliError::usage_with_hint(
             "--module: an address must name the method that fetches it",
-            "put `git::` before the address of a git repository",
+            "put `git::` before the address of a git repository; one of an OCI registry begins with `oci://`",
         ));
     }
     if module.is_file() {
@@ -153,6 +154,7 @@ mod tests {
             ("git::git@example.com:lib.git", "git::ssh://git@example.com/lib.git"),
             ("github.com/team/lib?ref=v1", "git::https://github.com/team/lib?ref=v1"),
             ("git::https://example.com/lib.git", "git::https://example.com/lib.git"),
+            ("oci://example.com/lib//sub?tag=1", "oci://example.com/lib//sub?tag=1"),
         ] {
             assert_eq!(address(given).as_deref(), Some(expected));
             parse(expected).unwrap();

@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 500;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FetchedModule {
-    /// The commit, if the source is a git repository.
+    /// The commit, if the source is a git repository; the SHA-256 of the manifest, if it is a package in an OCI registry.
     pub commit: Option<Commit>,
     /// The inputs whose values Canyon shows to no one: the module declares them sensitive or ephemeral, or does not
     /// declare them. `None` if that is not known, or if there are too many: then Canyon shows no value.

@@ -4,6 +4,7 @@
 //! as variables are ([`crate::variables`]). For a repository a job uses the credential with the longest address that
 //! covers it; of two scopes with the same address, that of the nearer one.
 
+pub mod cloud;
 pub mod edit;
 pub mod repository_prefix;
 pub mod secret;

@@ -3,6 +3,7 @@
 use crate::deployment::Mode;
 use crate::environment_state::StateFacts;
 use crate::git_credentials::JobGitCredential;
+use crate::git_credentials::secret::GitSecret;
 use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, ProjectId};
 pub use crate::inputs::Inputs;
 use crate::job_identity::JobIdentity;
@@ -132,8 +133,9 @@ pub struct Job {
 /// limits deletions, format 3 looks for a state that could not be written, format 4 waits for what an unfinished run
 /// left, format 5 has variables, format 6 has git credentials and options of the plan, format 7 has variables of
 /// secret stores, and format 8 has commands on the state: programs of earlier versions would run such a job and leave that out.
-/// Format 9 has variables of a runner, whose scope programs of earlier versions cannot parse.
-pub const FORMAT: u32 = 9;
+/// Format 9 has variables of a runner, whose scope programs of earlier versions cannot parse. Format 10 has git credentials
+/// that are the job's identity at a cloud, and modules of OCI registries.
+pub const FORMAT: u32 = 10;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
@@ -142,6 +144,11 @@ impl Job {
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;
         let is_guarded = move_from.is_some() || *uncertain || *vacant || *accepted;
+        let mut secrets = self.git_credentials.iter().map(|one| &one.secret);
+        let by_identity = secrets.any(|secret| matches!(secret, GitSecret::CloudIdentity { .. }));
+        if by_identity || matches!(self.bundle.module.source, ModuleSource::Oci(_)) {
+            return 10;
+        }
         let of_kept = self.variables.iter().map(|one| &one.from);
         let mut from = of_kept.chain(self.stored_variables.iter().map(|one| &one.from));
         if from.any(|scope| matches!(scope, VariableScope::Runner(_))) {
@@ -269,7 +276,10 @@ impl Module {
             (ModuleSource::Inline, Some(code)) if code.len() > MAX_SOURCE_CODE => {
                 return refuse("source_code", "longer than 128 KiB; upload an archive instead");
             }
-            (ModuleSource::Archive { .. } | ModuleSource::Git(_), Some(_)) => {
+            (
+                ModuleSource::Archive { .. } | ModuleSource::Git(_) | ModuleSource::Oci(_),
+                Some(_),
+            ) => {
                 return refuse("source_code", "only `source: inline` takes it");
             }
             (ModuleSource::Inline, Some(_)) | (_, None) => {}

@@ -13,6 +13,8 @@ fn a_module_contains_its_text_exactly_when_it_is_inline() {
     let git = "git::https://git.example.com/a.git";
     assert_eq!(module("inline", Some(""), "a").check(), Ok(()));
     assert_eq!(module(git, None, "a").check(), Ok(()));
+    assert_eq!(module("oci://h/a", None, "a").check(), Ok(()));
+    assert_eq!(module("oci://h/a", Some(""), "a").check().unwrap_err().field, "source_code");
     assert_eq!(module("inline", None, "a").check().unwrap_err().field, "source_code");
     assert_eq!(module(git, Some(""), "a").check().unwrap_err().field, "source_code");
     let longest = "#".repeat(MAX_SOURCE_CODE);
@@ -52,12 +54,14 @@ fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
     let variable = |from: &str| serde_json::json!({ "kind": "terraform", "name": "a", "value": "x", "from": from });
     assert_eq!(job(serde_json::json!({ "variables": [variable("organization")] })), 5);
     let variables = [variable("organization"), variable("runner:eu")];
-    assert_eq!(job(serde_json::json!({ "variables": variables })), FORMAT);
-    let credential = serde_json::json!({
-        "repositories": "https://h", "from": "organization",
-        "secret": { "type": "token", "username": "u", "token": "t" },
-    });
-    assert_eq!(job(serde_json::json!({ "git_credentials": [credential] })), 6);
+    assert_eq!(job(serde_json::json!({ "variables": variables })), 9);
+    let credential = |secret: Value| serde_json::json!({ "repositories": "https://h", "from": "organization", "secret": secret });
+    let token = credential(serde_json::json!({ "type": "token", "username": "u", "token": "t" }));
+    assert_eq!(job(serde_json::json!({ "git_credentials": [token] })), 6);
+    let identity = credential(serde_json::json!({ "type": "cloud_identity", "cloud": "aws" }));
+    assert_eq!(job(serde_json::json!({ "git_credentials": [token, identity] })), FORMAT);
+    let of_registry = serde_json::json!({ "module": { "source": "oci://h/a?tag=1" } });
+    assert_eq!(job(serde_json::json!({ "bundle": of_registry })), FORMAT);
     let stored = |from: &str| {
         serde_json::json!({
             "kind": "terraform", "name": "a", "from": from,

@@ -1,4 +1,4 @@
-//! The source of a module: an uploaded archive, a git repository, or the request itself.
+//! The source of a module: an uploaded archive, a git repository, a package in an OCI registry, or the request itself.
 //!
 //! The text reaches `git` in the job, so it is parsed here and only validated parts are used. Options in a
 //! ref or an address have led to code execution elsewhere (Tekton CVE-2026-40938, go-getter CVE-2024-3817).
@@ -16,7 +16,10 @@
 //! # Ok::<(), canyon_domain::module_source::InvalidSource>(())
 //! ```
 
+mod oci;
+
 use crate::commit::Commit;
+pub use oci::{OciReference, OciSource};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -35,6 +38,8 @@ pub enum ModuleSource {
     },
     /// `git::<url>[//subdirectory][?ref=<ref>]`.
     Git(GitSource),
+    /// `oci://<registry>/<repository>[//subdirectory][?tag=<tag>|?digest=sha256:<digest>]`.
+    Oci(OciSource),
 }
 
 /// A module in a git repository.
@@ -56,11 +61,20 @@ impl GitSource {
 }
 
 impl ModuleSource {
-    /// The same source at `commit`, which a run of it has fetched. `None` if the text would be too long. Sources other than
-    /// git repositories never change, and stay as they are.
+    /// The same source at `commit`, which a run of it has fetched: of a package, the digest of its manifest. `None` if the
+    /// text would be too long. Archives and texts never change, and stay as they are.
     pub fn at_commit(&self, commit: &Commit) -> Option<Self> {
-        let Self::Git(git) = self else { return Some(self.clone()) };
-        let pinned = Self::Git(GitSource { reference: Some(commit.to_string()), ..git.clone() });
+        let pinned = match self {
+            Self::Git(git) => {
+                Self::Git(GitSource { reference: Some(commit.to_string()), ..git.clone() })
+            }
+            Self::Oci(oci) => {
+                let Ok(digest) = commit.as_str().parse() else { return Some(self.clone()) };
+                let reference = Some(OciReference::Digest(digest));
+                Self::Oci(OciSource { reference, ..oci.clone() })
+            }
+            Self::Inline | Self::Archive { .. } => return Some(self.clone()),
+        };
         (pinned.to_string().len() <= MAX_BYTES).then_some(pinned)
     }
 }
@@ -117,7 +131,8 @@ impl From<Digest> for String {
 pub struct InvalidSource(&'static str);
 
 const FORMS: InvalidSource = InvalidSource(
-    "use `inline`, `sha256:<digest>[//folder]` or `git::<https|ssh|file>://...[//folder][?ref=<ref>]`",
+    "use `inline`, `sha256:<digest>[//folder]`, `git::<https|ssh|file>://...[//folder][?ref=<ref>]` or \
+     `oci://<registry>/<repository>[//folder][?tag=<tag>]`",
 );
 
 impl FromStr for ModuleSource {
@@ -133,6 +148,9 @@ impl FromStr for ModuleSource {
         if let Some(rest) = text.strip_prefix("sha256:") {
             let (digest, subdirectory) = split_subdirectory(rest)?;
             return Ok(Self::Archive { digest: digest.parse()?, subdirectory });
+        }
+        if let Some(rest) = text.strip_prefix("oci://") {
+            return oci::parse(rest).map(Self::Oci);
         }
         text.strip_prefix("git::").ok_or(FORMS).and_then(git).map(Self::Git)
     }
@@ -227,6 +245,7 @@ impl fmt::Display for ModuleSource {
                 write!(f, "git::{}{}", git.url, folder(&git.subdirectory))?;
                 git.reference.as_ref().map_or(Ok(()), |r| write!(f, "?ref={r}"))
             }
+            Self::Oci(oci) => oci.fmt(f),
         }
     }
 }

@@ -133,6 +133,10 @@ pub fn of_git(settings: &Settings, scheme: &str, access: &GitAccess) -> Variable
         ("SSH_ASKPASS", "true"),
         ("GIT_SSH_VARIANT", "ssh"),
         ("LC_ALL", "C"),
+        // No credential helper but one of the job's credentials.
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "credential.helper"),
+        ("GIT_CONFIG_VALUE_0", ""),
     ];
     variables.extend(ours.map(|(name, value)| (name.into(), value.into())));
     variables.push(("GIT_SSH_COMMAND".into(), format!("ssh {}", ssh::OPTIONS.join(" ")).into()));

@@ -7,19 +7,27 @@
 //!   applies to the repositories below the address, by whole segments of the path. The header is in no argument.
 //! * **SSH.** git starts this program in place of ssh ([`ssh`]), which finds the key for the repository and executes ssh.
 //!   ssh reads keys from files only: they are in the job's folder until the child modules are fetched.
+//! * **The job's own identity.** Azure's token is such a header. For AWS, git starts this program as a credential helper,
+//!   which signs for each repository ([`code_commit`]); its keys are in a file beside those of ssh.
 
+mod cloud_identity;
+pub mod code_commit;
 mod github_app;
 pub mod ssh;
 
+use crate::session::ApiConnection;
 use crate::workspace::Workspace;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_domain::git_credentials::JobGitCredential;
+use canyon_domain::git_credentials::cloud::Cloud;
 use canyon_domain::git_credentials::repository_prefix::{RepositoryPrefix, Transport};
 use canyon_domain::git_credentials::secret::GitSecret;
 use canyon_domain::job::Job;
 use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::job::JobVariable;
+use cloud_identity::{Identities, SignedIn};
+use code_commit::{Address, Keys};
 use secrecy::{ExposeSecret, SecretString};
 use ssh::SshKey;
 use std::cmp::Reverse;
@@ -35,6 +43,8 @@ use url::Url;
 struct Ready {
     repositories: RepositoryPrefix,
     from: VariableScope,
+    /// As whom the job reads, if it does so by its own identity.
+    identity: Option<String>,
     proof: Proof,
 }
 
@@ -44,6 +54,8 @@ enum Proof {
     Header(SecretString),
     /// A private key and the keys of its host.
     Key { private: SecretString, known_hosts: String },
+    /// A signature for each repository, for this region.
+    Signature { region: String },
     /// None could be got.
     Missing(NoToken),
 }
@@ -55,6 +67,8 @@ pub struct GitAccess {
     all: Vec<Ready>,
     /// What must not be printed.
     secrets: Vec<SecretString>,
+    /// The job's keys at AWS, if it signs.
+    aws: Option<Keys>,
     /// The folder of the keys.
     folder: PathBuf,
     /// The environment variables that the organization and the runner's definition set for the job.
@@ -62,13 +76,15 @@ pub struct GitAccess {
 }
 
 /// Signs of a server that does not know the caller, or shows it no such repository.
-const NOT_PERMITTED: [&str; 7] = [
+const NOT_PERMITTED: [&str; 8] = [
     "Permission denied (",
     "could not read Username",
     "Authentication failed",
     "could not be found",
     "epository not found",
     "error: 403",
+    // Azure Repos: `TF401019: The Git repository ... does not exist or you do not have permissions`.
+    "TF401019",
     "Host key verification failed",
 ];
 
@@ -88,34 +104,41 @@ pub struct Covering<'a> {
     pub repositories: &'a RepositoryPrefix,
     /// The scope in which it is kept.
     pub from: &'a VariableScope,
+    /// As whom the job reads, if it does so by its own identity.
+    pub identity: Option<&'a str>,
     /// Why there is no proof, if there is none.
     pub missing: Option<&'a NoToken>,
 }
 
 impl GitAccess {
-    /// Prepares the credentials of a job. For an installation of a GitHub App it gets a token.
-    pub async fn prepare(job: &Job, workspace: &Workspace) -> Self {
+    /// Prepares the credentials of a job. For an installation of a GitHub App it gets a token, and at clouds it signs in.
+    pub async fn prepare(job: &Job, workspace: &Workspace, api: &ApiConnection) -> Self {
         let of_definition =
             job.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let kept = job.variables.iter().filter_map(JobVariable::environment);
         let job_environment =
             of_definition.chain(kept).map(|(name, value)| (name.into(), value.into())).collect();
         let mut access = Self { folder: workspace.git(), job_environment, ..Self::default() };
+        let mut identities = Identities::new(job, api);
         for JobGitCredential { repositories, secret, from } in &job.git_credentials {
-            let proof = access.proof(repositories, secret).await;
-            access.all.push(Ready {
-                repositories: repositories.clone(),
-                from: from.clone(),
-                proof,
-            });
+            let found = access.proof(repositories, secret, &mut identities).await;
+            let (proof, identity) = found.unwrap_or_else(|missing| (Proof::Missing(missing), None));
+            let (repositories, from) = (repositories.clone(), from.clone());
+            access.all.push(Ready { repositories, from, identity, proof });
         }
         // git ignores a setting after one that it found for a longer address.
         access.all.sort_by_key(|one| Reverse(one.repositories.depth()));
         access
     }
 
-    async fn proof(&mut self, repositories: &RepositoryPrefix, secret: &GitSecret) -> Proof {
-        match secret {
+    /// The proof for `secret`; and as whom, if it is the job's own identity.
+    async fn proof(
+        &mut self,
+        repositories: &RepositoryPrefix,
+        secret: &GitSecret,
+        identities: &mut Identities<'_>,
+    ) -> Result<(Proof, Option<String>), NoToken> {
+        let proof = match secret {
             GitSecret::Token { username, token } => self.basic(username, token.expose()),
             GitSecret::SshKey { private_key, known_hosts } => {
                 self.secrets.push(private_key.expose().to_owned().into());
@@ -125,12 +148,24 @@ impl GitAccess {
             GitSecret::GithubApp { app_id, installation_id, private_key } => {
                 self.secrets.push(private_key.expose().to_owned().into());
                 let key = private_key.expose();
-                match github_app::token(repositories, app_id, *installation_id, key).await {
-                    Ok(token) => self.basic("x-access-token", token.expose_secret()),
-                    Err(missing) => Proof::Missing(missing),
-                }
+                let token = github_app::token(repositories, app_id, *installation_id, key).await?;
+                self.basic("x-access-token", token.expose_secret())
             }
-        }
+            GitSecret::CloudIdentity { cloud: Cloud::Aws } => {
+                let (SignedIn { proof: keys, identity }, region) =
+                    identities.aws(repositories).await?;
+                self.secrets.extend(keys.secrets().map(|secret| secret.to_owned().into()));
+                self.aws = Some(keys);
+                return Ok((Proof::Signature { region }, Some(identity)));
+            }
+            GitSecret::CloudIdentity { cloud: Cloud::Azure } => {
+                let SignedIn { proof: token, identity } = identities.azure().await?;
+                let header = format!("Authorization: Bearer {}", token.expose_secret());
+                self.secrets.push(token);
+                return Ok((Proof::Header(header.into()), Some(identity)));
+            }
+        };
+        Ok((proof, None))
     }
 
     fn basic(&mut self, username: &str, token: &str) -> Proof {
@@ -154,7 +189,7 @@ impl GitAccess {
         if !is_of_access(failure) {
             return None;
         }
-        let kept: Vec<_> = self.all.iter().map(|one| format!("`{}`", one.repositories)).collect();
+        let kept: Vec<_> = self.all.iter().map(Ready::description).collect();
         Some(if kept.is_empty() {
             "no git credential is kept for the job: set one with `canyon set git-credential ADDRESS`".to_owned()
         } else {
@@ -177,7 +212,7 @@ impl GitAccess {
                 "the git credential for `{}` of {} gives no token: {}",
                 one.repositories, one.from, missing.reason
             )),
-            Proof::Header(_) | Proof::Key { .. } => None,
+            Proof::Header(_) | Proof::Key { .. } | Proof::Signature { .. } => None,
         })
     }
 
@@ -192,12 +227,13 @@ impl GitAccess {
         let port = url.port().unwrap_or_else(|| transport.default_port());
         let host = url.host_str()?.trim_matches(['[', ']']);
         let covers = |one: &&Ready| one.repositories.covers(transport, host, port, url.path());
-        self.all.iter().find(covers).map(|Ready { repositories, from, proof }| Covering {
+        self.all.iter().find(covers).map(|Ready { repositories, from, identity, proof }| Covering {
             repositories,
             from,
+            identity: identity.as_deref(),
             missing: match proof {
                 Proof::Missing(missing) => Some(missing),
-                Proof::Header(_) | Proof::Key { .. } => None,
+                Proof::Header(_) | Proof::Key { .. } | Proof::Signature { .. } => None,
             },
         })
     }
@@ -208,12 +244,18 @@ impl GitAccess {
     ///
     /// When a file cannot be written.
     pub fn write_keys(&self) -> io::Result<()> {
+        if let Some(keys) = &self.aws {
+            self.make_folder()?;
+            let addresses = self.all.iter().map(Ready::address).collect();
+            let settings = code_commit::Settings { keys: keys.clone(), addresses };
+            write(&self.code_commit_settings(), &serde_json::to_string(&settings)?)?;
+        }
         let mut keys = Vec::new();
         for one in &self.all {
             let Proof::Key { private, known_hosts } = &one.proof else { continue };
             let number = keys.len();
             if number == 0 {
-                DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+                self.make_folder()?;
             }
             let key = self.folder.join(format!("key-{number}"));
             let hosts = self.folder.join(format!("known_hosts-{number}"));
@@ -242,12 +284,28 @@ impl GitAccess {
     pub fn variables(&self, others: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         let mut settings = Vec::new();
         for one in &self.all {
-            let Proof::Header(header) = &one.proof else { continue };
+            let header = match &one.proof {
+                Proof::Header(header) => header.expose_secret(),
+                // Also not that of a credential with a shorter address.
+                Proof::Signature { .. } => "",
+                Proof::Key { .. } | Proof::Missing(_) => continue,
+            };
             for address in spellings(&one.repositories) {
-                let name = format!("http.{address}.extraHeader");
-                settings.push((name, header.expose_secret().to_owned()));
+                settings.push((format!("http.{address}.extraHeader"), header.to_owned()));
                 // git would send the header to where the server redirects, too.
                 settings.push((format!("http.{address}.followRedirects"), "false".to_owned()));
+            }
+        }
+        for one in &self.all {
+            let Proof::Signature { .. } = &one.proof else { continue };
+            for address in spellings(&one.repositories) {
+                let mut set = |name: &str, value: String| {
+                    settings.push((format!("credential.{address}.{name}"), value));
+                };
+                // Without those that others have set.
+                set("helper", String::new());
+                set("helper", code_commit::command(&self.code_commit_settings()));
+                set("useHttpPath", "true".to_owned());
             }
         }
         let mut variables = Vec::new();
@@ -281,11 +339,43 @@ impl GitAccess {
     fn ssh_settings(&self) -> PathBuf {
         self.folder.join("ssh.json")
     }
+
+    fn code_commit_settings(&self) -> PathBuf {
+        self.folder.join("code_commit.json")
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)
+    }
+}
+
+impl Ready {
+    /// What it is for and as whom, or why it is of no use.
+    fn description(&self) -> String {
+        let Self { repositories, identity, proof, .. } = self;
+        match (proof, identity) {
+            (Proof::Missing(missing), _) => {
+                format!("`{repositories}` (which gives no token: {})", missing.reason)
+            }
+            (_, Some(identity)) => format!("`{repositories}` (as {identity})"),
+            (_, None) => format!("`{repositories}`"),
+        }
+    }
+
+    fn address(&self) -> Address {
+        let region = match &self.proof {
+            Proof::Signature { region } => Some(region.clone()),
+            Proof::Header(_) | Proof::Key { .. } | Proof::Missing(_) => None,
+        };
+        Address { repositories: self.repositories.clone(), region }
+    }
 }
 
 /// Whether git or ssh failed because the server does not know the caller, or ssh does not know the server.
 pub fn is_of_access(failure: &str) -> bool {
-    NOT_PERMITTED.iter().any(|sign| failure.contains(sign))
+    // How git itself says that a server answers 404.
+    let is_gone = failure.contains("repository '") && failure.contains("' not found");
+    is_gone || NOT_PERMITTED.iter().any(|sign| failure.contains(sign))
 }
 
 /// The spellings of an address that cover the same repositories: git takes `net` and `net.git` for two.

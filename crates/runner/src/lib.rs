@@ -48,6 +48,7 @@ pub mod secret_values;
 pub mod session;
 pub mod settings;
 pub mod shipper;
+mod sign_in;
 pub mod source;
 pub mod state_file;
 pub mod stop;

@@ -1,8 +1,12 @@
 //! Reads the settings, serves one attempt, and exits with a code of [`canyon_runner::exit`].
 
 use canyon_runner::{
-    container_log, exit::Exit, git_access::ssh, metadata_services, protection, settings,
-    settings::Settings, workspace::Workspace,
+    container_log,
+    exit::Exit,
+    git_access::{code_commit, ssh},
+    metadata_services, protection, settings,
+    settings::Settings,
+    workspace::Workspace,
 };
 use secrecy::SecretString;
 use std::process::ExitCode;
@@ -13,6 +17,7 @@ fn main() -> ExitCode {
     match arguments.next().as_deref() {
         Some(metadata_services::ARGUMENT) => return try_metadata_services(arguments),
         Some(ssh::ARGUMENT) => return ssh::execute(arguments),
+        Some(code_commit::ARGUMENT) => return code_commit::answer(arguments),
         Some(_) | None => {}
     }
     // Before anything else: from here on no other process can read this one.

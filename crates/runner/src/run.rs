@@ -72,7 +72,8 @@ pub async fn serve(
         let body = Outcome::from(failure).into_body(None);
         return result::deliver(&api, body, stop.is_requested()).await;
     }
-    let access = GitAccess::prepare(&session.job, &workspace).await;
+    // In a box, because the clouds' clients are large.
+    let access = Box::pin(GitAccess::prepare(&session.job, &workspace, &api)).await;
     let (mut run, shipper) = match Run::begin(session, settings, workspace, access, stop.clone()) {
         Ok(begun) => begun,
         Err(failure) => {
@@ -231,10 +232,12 @@ impl Run {
     async fn fetch(&mut self, api: &ApiConnection) -> Result<Tofu, Failure> {
         let begun = Instant::now();
         let folder = self.workspace.source();
+        let tools = self.tools_of_source().await?;
         let (module, log) = (&self.job.bundle.module, &mut self.transcript.log);
         let access = self.access.get_or_insert_default();
         access.write_keys().map_err(|error| unusable(&error))?;
-        let fetching = source::fetch(module, &folder, api, &self.settings, access, log);
+        let settings = &self.settings;
+        let fetching = source::fetch(module, &folder, api, settings, access, tools.as_ref(), log);
         let fetched = tokio::select! {
             fetched = fetching => fetched?,
             () = self.stop.reached(StopRequest::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),

@@ -3,7 +3,6 @@
 //! The runner reads them before the run begins, because it must mask them in the first line of the log. It signs in with
 //! the job's own identity: Canyon's token of the phase `plan`, or what the job's platform gives it.
 
-mod answer;
 mod aws;
 mod azure;
 mod gcp;
@@ -11,14 +10,12 @@ mod kubernetes;
 mod vault;
 
 use crate::session::ApiConnection;
+use crate::sign_in::answer::Calls;
+use crate::sign_in::{Access, CallError};
 use crate::stop::{Stop, StopRequest};
 use crate::verdict;
-use answer::Calls;
-use canyon_api::job_token::IssueTokenBody;
-use canyon_domain::causes::Causes;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
-use canyon_domain::job_identity::TokenPhase;
 use canyon_domain::json::Json;
 use canyon_domain::secret_reference::{SecretReference, SecretStoreId};
 use canyon_domain::secret_store::StoreConfiguration;
@@ -26,31 +23,12 @@ use canyon_domain::variables::edit::secret_fault;
 use canyon_domain::variables::job::{JobVariable, StoredVariable};
 use canyon_domain::variables::secret_json::SecretJson;
 use canyon_domain::variables::{MAX_VALUE_BYTES, VariableKey, VariableKind};
-use secrecy::SecretString;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 /// How long reading all secrets may take. A runner that does not report for a minute counts as dead.
 const TIME: Duration = Duration::from_secs(45);
-
-/// Why a secret could not be read. The texts never have a value.
-#[derive(Debug)]
-pub(super) enum Unread {
-    /// The store, or what the job signs in at, refuses.
-    Refused(String),
-    /// It does not answer; another attempt may succeed.
-    Unreachable(String),
-}
-
-/// What a job needs to sign in.
-pub(super) struct Access<'a> {
-    job: &'a Job,
-    api: &'a ApiConnection,
-    calls: Calls,
-    /// The job's environment variables that the definition and the organization set.
-    environment: HashMap<String, String>,
-}
 
 /// A store, signed in.
 enum Store {
@@ -90,7 +68,8 @@ async fn read_all(
     api: &ApiConnection,
     stored: Vec<StoredVariable>,
 ) -> Result<Vec<JobVariable>, Failure> {
-    let access = Access::new(job, api)?;
+    let access =
+        Access::new(job, api).map_err(|reason| Failure::new(FailureClass::Config, reason))?;
     let mut signed_in: HashMap<SecretStoreId, Store> = HashMap::new();
     let mut secrets: HashMap<(SecretStoreId, String, Option<String>), SecretJson> = HashMap::new();
     let mut found = Vec::new();
@@ -98,7 +77,7 @@ async fn read_all(
         let StoredVariable { kind, name, reference, store: configuration, from } = variable;
         let (secret, member) = reference.parts();
         let key = (reference.store.clone(), secret.to_owned(), reference.version.clone());
-        let fail = |as_whom: &str, unread: Unread| {
+        let fail = |as_whom: &str, unread: CallError| {
             let variable = VariableKey { kind, name: name.clone() };
             unreadable(&format!("`{variable}` of {from}"), &reference, as_whom, unread)
         };
@@ -117,17 +96,17 @@ async fn read_all(
             }
         };
         let value = value_of(secret.expose(), member, kind);
-        let value = value.map_err(|reason| fail(store.identity(), Unread::Refused(reason)))?;
+        let value = value.map_err(|reason| fail(store.identity(), CallError::Refused(reason)))?;
         let (value, is_input) = (value.into(), false);
         found.push(JobVariable { kind, name, value, secret: true, from, is_input });
     }
     Ok(found)
 }
 
-fn unreadable(variable: &str, of: &SecretReference, as_whom: &str, unread: Unread) -> Failure {
+fn unreadable(variable: &str, of: &SecretReference, as_whom: &str, unread: CallError) -> Failure {
     let (class, reason) = match unread {
-        Unread::Refused(reason) => (FailureClass::Config, reason),
-        Unread::Unreachable(reason) => (FailureClass::Unreachable, reason),
+        CallError::Refused(reason) => (FailureClass::Config, reason),
+        CallError::Unreachable(reason) => (FailureClass::Unreachable, reason),
     };
     let message = format!(
         "the variable {variable} cannot be read from the secret store {of}, as {as_whom}: {reason}"
@@ -172,35 +151,8 @@ fn no_object() -> String {
     "the secret is no JSON object, so it has no members; leave out `#` and what follows".to_owned()
 }
 
-impl<'a> Access<'a> {
-    fn new(job: &'a Job, api: &'a ApiConnection) -> Result<Self, Failure> {
-        let calls = Calls::new().map_err(|reason| Failure::new(FailureClass::Config, reason))?;
-        let mut environment: HashMap<_, _> = job.environment.clone().into_iter().collect();
-        let kept = job.variables.iter().filter_map(JobVariable::environment);
-        environment.extend(kept.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        Ok(Self { job, api, calls, environment })
-    }
-
-    /// A variable of the job's environment, else of the platform's.
-    fn variable(&self, name: &str) -> Option<String> {
-        let given = self.environment.get(name).cloned();
-        given.or_else(|| std::env::var(name).ok()).filter(|text| !text.is_empty())
-    }
-
-    /// Canyon's token for `audience`.
-    async fn token(&self, audience: &str) -> Result<SecretString, Unread> {
-        let body = IssueTokenBody { audience: audience.to_owned(), phase: TokenPhase::Plan };
-        let issued = self.api.issue_token(&body).await.map_err(|error| {
-            let reason =
-                format!("Canyon gives the job no token for `{audience}`: {}", Causes(&error));
-            if error.is_final() { Unread::Refused(reason) } else { Unread::Unreachable(reason) }
-        })?;
-        Ok(issued.token.into())
-    }
-}
-
 impl Store {
-    async fn sign_in(of: &StoreConfiguration, access: &Access<'_>) -> Result<Self, Unread> {
+    async fn sign_in(of: &StoreConfiguration, access: &Access<'_>) -> Result<Self, CallError> {
         Ok(match of {
             StoreConfiguration::AwsSecretsManager { region, endpoint } => Self::Aws(
                 aws::Aws::sign_in(
@@ -245,7 +197,7 @@ impl Store {
         calls: &Calls,
         name: &str,
         version: Option<&str>,
-    ) -> Result<Json, Unread> {
+    ) -> Result<Json, CallError> {
         match self {
             Self::Aws(store) => store.secret(calls, name, version).await,
             Self::Gcp(store) => store.secret(calls, name, version).await,

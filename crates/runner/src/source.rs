@@ -9,6 +9,7 @@ pub mod git;
 mod git_failure;
 pub mod inline;
 pub mod links;
+pub mod oci;
 
 use crate::{git_access::GitAccess, log::Log, session::ApiConnection, settings::Settings};
 use canyon_domain::commit::Commit;
@@ -63,7 +64,7 @@ impl From<SourceError> for Failure {
 pub struct Fetched {
     /// The folder in which to run.
     pub folder: PathBuf,
-    /// The commit, if the source is a git repository.
+    /// The commit, if the source is a git repository; the digest, if it is a package in an OCI registry.
     pub commit: Option<Commit>,
 }
 
@@ -78,6 +79,7 @@ pub async fn fetch(
     api: &ApiConnection,
     settings: &Settings,
     access: &GitAccess,
+    tools: Option<&oci::Tools>,
     log: &mut Log,
 ) -> Result<Fetched, SourceError> {
     let mut commit = None;
@@ -96,6 +98,11 @@ pub async fn fetch(
         }
         (ModuleSource::Git(source), _) => {
             commit = Some(git::fetch(source, folder, settings, access).await?);
+            source.subdirectory.as_deref()
+        }
+        (ModuleSource::Oci(source), _) => {
+            let none = || SourceError::Unusable("there is no OpenTofu to fetch it with".to_owned());
+            commit = oci::fetch(source, folder, tools.ok_or_else(none)?, access).await?;
             source.subdirectory.as_deref()
         }
     };

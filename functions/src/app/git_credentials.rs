@@ -89,7 +89,10 @@ impl App {
                 (None, Some(known)) => (known.kind.clone(), known.sealed.clone()),
                 (None, None) => {
                     let path = path_of(&repositories.to_string());
-                    faults.add(path, "needs a `token`, an `ssh_key` or a `github_app`");
+                    faults.add(
+                        path,
+                        "needs a `token`, an `ssh_key`, a `github_app` or a `cloud_identity`",
+                    );
                     continue;
                 }
             };

@@ -149,7 +149,7 @@ impl App {
                     ));
                 }
             }
-            ModuleSource::Git(_) | ModuleSource::Inline => {}
+            ModuleSource::Git(_) | ModuleSource::Oci(_) | ModuleSource::Inline => {}
         }
         Ok(())
     }
@@ -163,7 +163,7 @@ impl App {
         let Some(applied) = environment.applied else { return Ok(None) };
         let Some(bundle) = self.table.bundle(by.org, applied).await? else { return Ok(None) };
         let mut of = ModuleToRun::from(bundle);
-        if matches!(of.module.source, ModuleSource::Git(_))
+        if matches!(of.module.source, ModuleSource::Git(_) | ModuleSource::Oci(_))
             && let Some(applied) = self.table.deployment(by.org, applied).await?
         {
             of.module = as_fetched(of.module, &applied)?;

@@ -50,7 +50,8 @@ pub(crate) struct Proved {
 
 /// The failure of a job that uses a feature which an older runner would ignore.
 const TOO_OLD: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move a state, judge one \
-    that is in doubt, limit how much a run deletes, pass variables to a module, use git credentials, read secret stores, nor use variables of a runner. Use the image of this version: `job.image` of the runner";
+    that is in doubt, limit how much a run deletes, pass variables to a module, use git credentials, read secret stores, use variables of a runner, \
+    read git repositories by the job's identity at a cloud, nor run a module of an OCI registry. Use the image of this version: `job.image` of the runner";
 
 impl App {
     /// The deployment of an attempt whose token has this hash.

@@ -64,7 +64,7 @@ impl App {
                 let code = bundle.module.source_code.unwrap_or_default();
                 tar(&[("main.tf", code.as_bytes())]).map(Source::Bytes)
             }
-            ModuleSource::Git(_) => tar(&[]).map(Source::Bytes),
+            ModuleSource::Git(_) | ModuleSource::Oci(_) => tar(&[]).map(Source::Bytes),
         }
     }
 

@@ -8,10 +8,11 @@ use crate::App;
 use axum::Json;
 use axum::extract::State;
 use canyon_api::git_credential::{
-    GitCredential, GitCredentialBody, GitCredentials, GitCredentialsUpdateBody,
+    CloudBody, GitCredential, GitCredentialBody, GitCredentials, GitCredentialsUpdateBody,
 };
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::git_credentials;
+use canyon_domain::git_credentials::cloud::Cloud;
 use canyon_domain::git_credentials::edit::{self, GitCredentialEdit, GithubApp};
 use canyon_domain::git_credentials::secret::GitSecretKind;
 use canyon_domain::ids::ProjectId;
@@ -107,13 +108,33 @@ async fn update(
 }
 
 fn edit_of(body: GitCredentialBody) -> GitCredentialEdit {
-    let GitCredentialBody { token, username, ssh_key, known_hosts, github_app, description } = body;
+    let GitCredentialBody {
+        token,
+        username,
+        ssh_key,
+        known_hosts,
+        github_app,
+        cloud_identity,
+        description,
+    } = body;
     let github_app = github_app.map(|app| GithubApp {
         app_id: app.app_id,
         installation_id: app.installation_id,
         private_key: app.private_key,
     });
-    GitCredentialEdit { token, username, ssh_key, known_hosts, github_app, description }
+    let cloud_identity = cloud_identity.map(|cloud| match cloud {
+        CloudBody::Aws => Cloud::Aws,
+        CloudBody::Azure => Cloud::Azure,
+    });
+    GitCredentialEdit {
+        token,
+        username,
+        ssh_key,
+        known_hosts,
+        github_app,
+        cloud_identity,
+        description,
+    }
 }
 
 fn render(scope: &VariableScope, found: git_credentials::GitCredentials) -> GitCredentials {
@@ -130,6 +151,7 @@ fn show(credential: git_credentials::GitCredential) -> GitCredential {
         known_hosts: None,
         app_id: None,
         installation_id: None,
+        cloud_identity: None,
         description: credential.description,
         updated_at: credential.updated_at,
         updated_by: credential.updated_by.0,
@@ -141,6 +163,9 @@ fn show(credential: git_credentials::GitCredential) -> GitCredential {
         }
         GitSecretKind::GithubApp { app_id, installation_id } => {
             (shown.app_id, shown.installation_id) = (Some(app_id), Some(installation_id));
+        }
+        GitSecretKind::CloudIdentity { cloud } => {
+            shown.cloud_identity = Some(cloud.name().to_owned());
         }
     }
     shown

@@ -6,7 +6,7 @@ use super::{routes, well_known};
 use crate::App;
 use axum::Json;
 use canyon_api::error::ErrorBody;
-use canyon_api::git_credential::{GitCredentialBody, GithubAppBody};
+use canyon_api::git_credential::{CloudBody, GitCredentialBody, GithubAppBody};
 use canyon_api::runner;
 use canyon_api::variable_set::VariableBody;
 use utoipa::{Modify as _, OpenApi};
@@ -23,7 +23,7 @@ use utoipa_axum::routes;
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     // The schema of a map does not register those of its values.
-    components(schemas(GitCredentialBody, GithubAppBody, VariableBody)),
+    components(schemas(CloudBody, GitCredentialBody, GithubAppBody, VariableBody)),
     modifiers(&BearerScheme),
     security(("bearer" = []))
 )]

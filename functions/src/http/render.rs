@@ -59,9 +59,12 @@ pub(super) fn module(of: &deployment::Deployment, bundle: Bundle) -> DeployedMod
     // A requester who encrypts the logs wants no value of the run in an answer.
     let shown = fetched.filter(|_| bundle.encrypted_logs_recipient.is_none());
     let may_show = |name: &str| shown.is_some_and(|fetched| fetched.may_show(name));
-    let digest = match &bundle.module.source {
-        ModuleSource::Archive { digest, .. } => Some(digest.to_string()),
-        ModuleSource::Inline | ModuleSource::Git(_) => None,
+    let fetched_at = fetched.and_then(commit);
+    let (commit, digest) = match &bundle.module.source {
+        ModuleSource::Archive { digest, .. } => (None, Some(digest.to_string())),
+        ModuleSource::Inline => (None, None),
+        ModuleSource::Git(_) => (fetched_at, None),
+        ModuleSource::Oci(_) => (None, fetched_at),
     };
     let (inputs, hidden): (Inputs, Inputs) =
         bundle.module.inputs.into_iter().partition(|(name, _)| may_show(name));
@@ -69,7 +72,7 @@ pub(super) fn module(of: &deployment::Deployment, bundle: Bundle) -> DeployedMod
     hidden.sort();
     DeployedModule {
         source: bundle.module.source.to_string(),
-        commit: fetched.and_then(commit),
+        commit,
         digest,
         inputs,
         hidden_inputs: hidden,

@@ -105,12 +105,26 @@ async fn one_answer_names_every_fault_and_nothing_is_written() {
         "credentials[\"ssh://b\"].ssh_key",
     ];
     assert_eq!(faults(&refused), expected);
+    let body = json!({ "credentials": {
+        "https://git.example.com": { "cloud_identity": "aws" },
+        "https://git-codecommit.eu-west-1.amazonaws.com": { "cloud_identity": "azure" },
+        "https://dev.azure.com/acme": { "cloud_identity": "azure", "token": TOKEN },
+        "ssh://dev.azure.com": { "cloud_identity": "azure" },
+    }});
+    let expected = [
+        "credentials[\"https://dev.azure.com/acme\"]",
+        "credentials[\"https://git-codecommit.eu-west-1.amazonaws.com\"].cloud_identity",
+        "credentials[\"https://git.example.com\"].cloud_identity",
+        "credentials[\"ssh://dev.azure.com\"].cloud_identity",
+    ];
+    assert_eq!(faults(&api.patch(OF_ALL, body).await), expected);
     let refused = api.patch(OF_ALL, json!({ "credentials": { "https://a": {} } })).await;
     assert_eq!(faults(&refused), ["credentials[\"https://a\"]"]);
     for body in [
         json!({}),
         json!({ "credentials": {} }),
         json!({ "credentials": { "https://a": { "tokn": 1 } } }),
+        json!({ "credentials": { "https://a": { "cloud_identity": "gcp" } } }),
     ] {
         assert_eq!(api.patch(OF_ALL, body).await.0, 400);
     }
@@ -154,6 +168,35 @@ async fn a_runner_that_knows_no_git_credentials_gets_no_job_that_has_some() {
     set(&api, OF_ALL, json!({ "https://h": { "token": TOKEN } })).await;
     let (_, refused) = claim(&api, 5).await;
     assert!(refused.0 == 409 && message(&refused).contains("git credentials"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_identity_of_a_job_replaces_a_kept_token_and_a_runner_of_an_earlier_version_gets_no_such_job()
+ {
+    let api = furnished().await;
+    let address = "https://git-codecommit.eu-west-1.amazonaws.com/v1/repos";
+    set(&api, OF_SHOP, json!({ address: { "token": TOKEN } })).await;
+    let changed = set(&api, OF_SHOP, json!({ address: { "cloud_identity": "aws" } })).await;
+    let shown = &changed["credentials"][address];
+    assert_eq!(
+        (&shown["type"], &shown["cloud_identity"]),
+        (&json!("cloud_identity"), &json!("aws"))
+    );
+    assert!(shown.get("username").is_none(), "{shown}");
+    let records = api.get("/audit-records").await.1.to_string();
+    assert!(records.contains(&format!("set {address} (cloud_identity)")), "{records}");
+
+    let (_, refused) = claim(&api, 9).await;
+    assert!(refused.0 == 409 && message(&refused).contains("identity at a cloud"), "{refused:?}");
+    let (id, (status, claimed)) = claim(&api, 10).await;
+    assert_eq!(status, 200, "{claimed}");
+    let expected = json!([{
+        "repositories": address, "from": "project:shop",
+        "secret": { "type": "cloud_identity", "cloud": "aws" },
+    }]);
+    assert_eq!(claimed["job"]["git_credentials"], expected);
+    let token = claimed["token"].as_str().unwrap().to_owned();
+    Job { id, number: 1, token }.succeed(&api).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The programs that the tests start, and what they check of them.
 
 pub(crate) mod cli;
+pub(crate) mod clouds;
 pub(crate) mod deployments;
 pub(crate) mod hostile;
 pub(crate) mod ledger;

@@ -4,7 +4,8 @@
     git_host.py FOLDER
 
 FOLDER has `cert.pem` and `key.pem`, `repositories/`, `app.pem` (an app's public key) and `tokens.json`: which tokens may read
-the repositories below which path. Prints the port, and ends when its standard input closes.
+the repositories below which path; `aws` and `azure` stand for what the clouds at the address in `clouds` have given. Prints the
+port, and ends when its standard input closes.
 """
 
 import base64
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import threading
 import time
+
+import cloud_proof
 
 folder = pathlib.Path(sys.argv[1])
 INSTALLATION = "/api/v3/app/installations/5678/access_tokens"
@@ -57,7 +60,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def may_read(self, path):
         kind, _, given = (self.headers.get("Authorization") or "").partition(" ")
         tokens = json.loads((folder / "tokens.json").read_text()) | {"/app/": f"x-access-token:{OF_APP}"}
-        expected = next((token for below, token in tokens.items() if path.startswith(below)), None)
+        covering = [below for below in tokens if path.startswith(below)]
+        expected = tokens[max(covering, key=len)] if covering else None
+        if expected in ("aws", "azure"):
+            host = (self.headers.get("Host") or "").partition(":")[0]
+            header = self.headers.get("Authorization")
+            return cloud_proof.check(expected, (folder / "clouds").read_text(), header, host, path)
         return kind == "Basic" and base64.b64decode(given).decode() == expected
 
     def do_POST(self):
@@ -77,7 +85,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path.startswith("/moved.git") and self.server is not other:
             self.body()
             return self.answer(302, b"", [("Location", f"https://127.0.0.1:{other.server_port}{self.path}")])
-        if not self.may_read(path):
+        try:
+            may_read = self.may_read(path)
+        except cloud_proof.Refused as refused:
+            self.body()
+            return self.answer(403, f"{refused}\n".encode(), [("Content-Type", "text/plain")])
+        if not may_read:
             self.body()
             return self.answer(401, b"", [("WWW-Authenticate", 'Basic realm="git"')])
         environment = dict(

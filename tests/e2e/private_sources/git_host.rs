@@ -81,6 +81,11 @@ impl GitHost {
         fs::write(self.path("tokens.json"), serde_json::to_vec(&tokens).unwrap()).unwrap();
     }
 
+    /// Lets `aws` and `azure` in place of a token stand for what the clouds at `url` have given.
+    pub(crate) fn trust_clouds(&self, url: &str) {
+        fs::write(self.path("clouds"), url).unwrap();
+    }
+
     /// Adds a bare repository with one commit of `main.tf`.
     pub(crate) fn add(&self, name: &str, code: &str) {
         let tree = self.path("tree");

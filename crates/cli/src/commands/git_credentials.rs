@@ -8,7 +8,7 @@ use crate::output::{Format, Output};
 use crate::retry::retry_contended;
 use canyon_api::client::Client;
 use canyon_api::git_credential::{
-    GitCredentialBody, GitCredentials, GitCredentialsUpdateBody, GithubAppBody,
+    CloudBody, GitCredentialBody, GitCredentials, GitCredentialsUpdateBody, GithubAppBody,
 };
 use canyon_domain::git_credentials::repository_prefix::{RepositoryPrefix, Transport};
 use canyon_domain::secret_text::SecretText;
@@ -22,10 +22,15 @@ Examples:
   canyon set git-credential https://github.com/acme < token.txt
   canyon set git-credential --project shop https://gitlab.example.com/shop --token-file token.txt
   canyon set git-credential ssh://git.example.com --ssh-key id_ed25519 --known-hosts known_hosts
-  canyon set git-credential https://github.com/acme --github-app 1234 --installation 5678 --private-key app.pem";
+  canyon set git-credential https://github.com/acme --github-app 1234 --installation 5678 --private-key app.pem
+  canyon set git-credential https://git-codecommit.eu-west-1.amazonaws.com --cloud-identity aws
+  canyon set git-credential https://dev.azure.com/acme --cloud-identity azure";
 
 const ADDRESS: &str = "The repositories: https://HOST[:PORT][/PATH] or ssh://HOST[:PORT][/PATH]; the longest address that \
                        covers a repository counts";
+
+const CLOUD_IDENTITY: &str = "The job reads with its own identity at this cloud, and nothing is kept: `aws` for CodeCommit, \
+                              `azure` for Azure Repos";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Set {
@@ -33,19 +38,19 @@ pub(super) struct Set {
     #[arg(long, value_name = "ID")]
     project: Option<String>,
     /// File with the token or password, `-` for stdin. Without it and the options below, canyon asks for the token
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["ssh_key", "github_app"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ssh_key", "github_app", "cloud_identity"])]
     token_file: Option<PathBuf>,
     /// User name for the token [default: x-access-token, which GitHub requires and GitLab accepts]
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["ssh_key", "github_app"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ssh_key", "github_app", "cloud_identity"])]
     username: Option<String>,
     /// File with a private key without a passphrase, in the format of OpenSSH
-    #[arg(long, value_name = "FILE", requires = "known_hosts", conflicts_with = "github_app")]
+    #[arg(long, value_name = "FILE", requires = "known_hosts", conflicts_with_all = ["github_app", "cloud_identity"])]
     ssh_key: Option<PathBuf>,
     /// File with the keys of the host, as `ssh-keyscan HOST` prints them; compare them with those that the host publishes
     #[arg(long, value_name = "FILE", requires = "ssh_key")]
     known_hosts: Option<PathBuf>,
     /// Id or client id of a GitHub App, of which each job gets a token that may only read and that expires in an hour
-    #[arg(long, value_name = "ID", requires_all = ["installation", "private_key"])]
+    #[arg(long, value_name = "ID", requires_all = ["installation", "private_key"], conflicts_with = "cloud_identity")]
     github_app: Option<String>,
     /// Id of the app's installation
     #[arg(long, value_name = "ID", requires = "github_app")]
@@ -53,11 +58,19 @@ pub(super) struct Set {
     /// File with the app's private key
     #[arg(long, value_name = "FILE", requires = "github_app")]
     private_key: Option<PathBuf>,
+    #[arg(long, value_name = "CLOUD", help = CLOUD_IDENTITY)]
+    cloud_identity: Option<CloudName>,
     /// Purpose, for people
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     #[arg(value_name = "ADDRESS", help = ADDRESS)]
     address: String,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum CloudName {
+    Aws,
+    Azure,
 }
 
 #[derive(Debug, clap::Args)]
@@ -89,6 +102,11 @@ pub(super) async fn set(given: Set, client: &Client, output: Output) -> Result<E
     {
         let private_key = read_file_or_stdin(key)?.into();
         body.github_app = Some(GithubAppBody { app_id, installation_id, private_key });
+    } else if let Some(cloud) = given.cloud_identity {
+        body.cloud_identity = Some(match cloud {
+            CloudName::Aws => CloudBody::Aws,
+            CloudName::Azure => CloudBody::Azure,
+        });
     } else if given.token_file.is_some() || given.username.is_some() || body.description.is_none() {
         body.token = Some(token(given.token_file.as_deref())?);
         body.username = given.username;
@@ -152,6 +170,7 @@ fn show(found: Vec<GitCredentials>, output: Output) -> Result<Exit, CliError> {
             let mut row = json(&credential)?;
             let app = credential.app_id.map(|app| format!("app {app}"));
             let is = credential.username.or(credential.fingerprint).or(app);
+            let is = is.or(credential.cloud_identity);
             row["scope"] = json!(scope);
             row["repositories"] = json!(address);
             if output.format == Format::Table {
@@ -190,7 +209,7 @@ fn token(file: Option<&Path>) -> Result<SecretText, CliError> {
     if text.is_empty() {
         return Err(CliError::usage_with_hint(
             "the token is empty",
-            "give it on stdin, or give --token-file, --ssh-key or --github-app",
+            "give it on stdin, or give --token-file, --ssh-key, --github-app or --cloud-identity",
         ));
     }
     Ok(text.to_owned().into())

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 /// The module, and the values of its variables.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ModuleFlags {
-    /// `./folder[//sub]`, `git::<https|ssh>://...[//sub][?ref=...]`, `sha256:<digest>`, or `-` for
-    /// the text of main.tf on stdin
+    /// `./folder[//sub]`, `git::<https|ssh>://...[//sub][?ref=...]`, `oci://...[//sub][?tag=...]`,
+    /// `sha256:<digest>`, or `-` for the text of main.tf on stdin
     #[arg(long, allow_hyphen_values = true)]
     module: Option<String>,
     /// Set a variable of the module: `name=value`, where lists and maps are written in HCL

@@ -1,5 +1,6 @@
 //! Changes of credentials, as a caller requests them.
 
+use super::cloud::Cloud;
 use super::repository_prefix::{RepositoryPrefix, Transport};
 use super::secret::{GitSecret, GitSecretKind};
 use crate::field_error::FieldErrors;
@@ -35,6 +36,8 @@ pub struct GitCredentialEdit {
     pub known_hosts: Option<String>,
     /// An installation of a GitHub App.
     pub github_app: Option<GithubApp>,
+    /// The cloud at which the job's own identity may read.
+    pub cloud_identity: Option<Cloud>,
     /// Its purpose.
     pub description: Option<String>,
 }
@@ -85,7 +88,7 @@ pub fn read(
                 "is an address of a private network: use the host's name, which jobs resolve in their own network",
             );
         }
-        let edit = edit.map(|edit| edit.check(&repositories, &path, faults));
+        let edit = edit.map(|edit| edit.check(&repositories, private_hosts, &path, faults));
         if edits.insert(repositories, edit).is_some() {
             faults.add(path, "is given twice, in two spellings");
         }
@@ -105,10 +108,12 @@ impl GitCredentialEdit {
     fn check(
         self,
         repositories: &RepositoryPrefix,
+        private_hosts: bool,
         path: &str,
         faults: &mut FieldErrors,
     ) -> CheckedEdit {
-        let Self { token, username, ssh_key, known_hosts, github_app, description } = self;
+        let Self { token, username, ssh_key, known_hosts, github_app, cloud_identity, description } =
+            self;
         let mut fault = |field: &str, reason: String| faults.add(format!("{path}{field}"), reason);
         if description.as_deref().is_some_and(|text| {
             text.chars().count() > MAX_DESCRIPTION || text.contains(char::is_control)
@@ -117,9 +122,11 @@ impl GitCredentialEdit {
                 format!("has at most {MAX_DESCRIPTION} characters, and no control characters");
             fault(".description", reason);
         }
-        let given = [token.is_some(), ssh_key.is_some(), github_app.is_some()];
+        let given =
+            [token.is_some(), ssh_key.is_some(), github_app.is_some(), cloud_identity.is_some()];
         if given.iter().filter(|given| **given).count() > 1 {
-            fault("", "has more than one of `token`, `ssh_key` and `github_app`".to_owned());
+            let all = "`token`, `ssh_key`, `github_app` and `cloud_identity`";
+            fault("", format!("has more than one of {all}"));
         }
         if username.is_some() && token.is_none() {
             fault(".username", "comes with a `token` only".to_owned());
@@ -132,16 +139,26 @@ impl GitCredentialEdit {
             (given[0], ".token", is_https),
             (given[1], ".ssh_key", !is_https),
             (given[2], ".github_app", is_https),
+            (given[3], ".cloud_identity", is_https),
         ] {
             if is_given && !fits {
                 let scheme = if is_https { "ssh" } else { "https" };
                 fault(field, format!("is for addresses that begin with `{scheme}://`"));
             }
         }
+        if let Some(cloud) = cloud_identity
+            && is_https
+            && let Some(obstacle) = cloud.obstacle(repositories, private_hosts)
+        {
+            fault(".cloud_identity", obstacle.to_owned());
+        }
         let secret = if let Some(token) = token {
             Some(checked_token(token, username, &mut fault))
         } else if let Some(key) = ssh_key {
             checked_key(&key, known_hosts, &mut fault)
+        } else if let Some(cloud) = cloud_identity {
+            let secret = GitSecret::CloudIdentity { cloud };
+            Some((secret, GitSecretKind::CloudIdentity { cloud }))
         } else {
             github_app.map(|app| checked_app(app, &mut fault))
         };
@@ -296,6 +313,7 @@ mod tests {
             known_hosts: hosts.map(str::to_owned),
             ..none()
         };
+        let identity = |cloud| GitCredentialEdit { cloud_identity: Some(cloud), ..none() };
         let app = GithubApp {
             app_id: String::new(),
             installation_id: 0,
@@ -338,6 +356,17 @@ mod tests {
                 ("ssh://b", Some(ssh(KEY_WITH_PASSPHRASE, Some("h ssh-ed25519 no-key")))),
                 ("ssh://c", Some(token("hunter2hunter2"))),
                 ("ssh://d", Some(ssh(KEY, Some(HOSTS)))),
+                ("https://i", Some(identity(Cloud::Aws))),
+                ("https://git-codecommit.eu-west-1.amazonaws.com/a", Some(identity(Cloud::Aws))),
+                ("https://127.0.0.1:1/v1", Some(identity(Cloud::Azure))),
+                ("ssh://dev.azure.com", Some(identity(Cloud::Azure))),
+                (
+                    "https://dev.azure.com",
+                    Some(GitCredentialEdit {
+                        cloud_identity: Some(Cloud::Azure),
+                        ..token("hunter2hunter2")
+                    }),
+                ),
             ],
             false,
         );

@@ -1,5 +1,6 @@
 //! What proves to a git server that a job may read a repository.
 
+use super::cloud::Cloud;
 use crate::secret_text::SecretText;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,11 @@ pub enum GitSecret {
         /// The app's private key in PEM.
         private_key: SecretText,
     },
+    /// The job's own identity at a cloud, for HTTPS. Nothing is kept.
+    CloudIdentity {
+        /// The cloud.
+        cloud: Cloud,
+    },
 }
 
 /// What callers may see of a secret.
@@ -56,6 +62,11 @@ pub enum GitSecretKind {
         /// The id of the installation.
         installation_id: u64,
     },
+    /// [`GitSecret::CloudIdentity`].
+    CloudIdentity {
+        /// The cloud.
+        cloud: Cloud,
+    },
 }
 
 impl GitSecretKind {
@@ -65,6 +76,7 @@ impl GitSecretKind {
             Self::Token { .. } => "token",
             Self::SshKey { .. } => "ssh_key",
             Self::GithubApp { .. } => "github_app",
+            Self::CloudIdentity { .. } => "cloud_identity",
         }
     }
 }

@@ -1,10 +1,12 @@
 //! OpenTofu's environment in each phase, and the credentials that it has in it.
 
 use super::Run;
+use crate::source::oci::Tools;
 use crate::tofu::{Ended, Tofu};
-use crate::{environment, verdict};
+use crate::{environment, executable, verdict};
 use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::job_identity::TokenPhase;
+use canyon_domain::module_source::ModuleSource;
 use std::ffi::OsString;
 
 impl Run {
@@ -53,13 +55,32 @@ impl Run {
         tofu: &mut Tofu,
         phase: TokenPhase,
     ) -> Result<(), Failure> {
-        let Some(identity) = &mut self.identity else { return Ok(()) };
+        if self.enter(phase).await? {
+            tofu.set_environment(self.environment(phase));
+        }
+        Ok(())
+    }
+
+    /// What fetches a package of an OCI registry. A program that gives the registry's credentials may need the job's
+    /// identity.
+    pub(super) async fn tools_of_source(&mut self) -> Result<Option<Tools>, Failure> {
+        if !matches!(self.job.bundle.module.source, ModuleSource::Oci(_)) {
+            return Ok(None);
+        }
+        let program = executable::find(self.job.executable, &self.settings)?;
+        self.enter(TokenPhase::Plan).await?;
+        let environment = self.environment(TokenPhase::Plan);
+        Ok(Some(Tools { program, environment, scratch: self.workspace.path("oci") }))
+    }
+
+    /// Writes the tokens of `phase`. Returns whether the job has an identity.
+    async fn enter(&mut self, phase: TokenPhase) -> Result<bool, Failure> {
+        let Some(identity) = &mut self.identity else { return Ok(false) };
         let log = &mut self.transcript.log;
         if let Err(failure) = identity.enter(phase, &self.stop, log).await {
             let stopped = self.stop.is_requested();
             return Err(if stopped { verdict::cancelled(Phase::Plan, false) } else { failure });
         }
-        tofu.set_environment(self.environment(phase));
-        Ok(())
+        Ok(true)
     }
 }

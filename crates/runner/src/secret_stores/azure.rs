@@ -1,15 +1,12 @@
-//! Azure Key Vault (<https://learn.microsoft.com/rest/api/keyvault/secrets/get-secret/get-secret>). The job signs in with a
-//! token that Microsoft Entra trusts: Canyon's, or that of AKS workload identity.
+//! Azure Key Vault (<https://learn.microsoft.com/rest/api/keyvault/secrets/get-secret/get-secret>).
 
-use super::answer::Calls;
-use super::{Access, Unread};
-use canyon_domain::job_identity::{AZURE_AUDIENCE, TokenPhase};
+use crate::sign_in::answer::Calls;
+use crate::sign_in::azure::SignedIn;
+use crate::sign_in::{Access, CallError};
 use canyon_domain::json::Json;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-const AUTHORITY: &str = "https://login.microsoftonline.com";
 const SCOPE: &str = "https://vault.azure.net/.default";
 const API_VERSION: &str = "7.4";
 
@@ -18,16 +15,6 @@ pub(super) struct Azure {
     url: String,
     token: SecretString,
     identity: String,
-}
-
-#[derive(Deserialize)]
-struct Granted {
-    access_token: SecretString,
-}
-
-#[derive(Deserialize)]
-struct Denied {
-    error_description: String,
 }
 
 #[derive(Deserialize)]
@@ -46,28 +33,8 @@ struct Reason {
 }
 
 impl Azure {
-    pub(super) async fn sign_in(url: &str, access: &Access<'_>) -> Result<Self, Unread> {
-        let (tenant, client_id, token) = proof(access).await?;
-        let authority =
-            access.variable("AZURE_AUTHORITY_HOST").unwrap_or_else(|| AUTHORITY.to_owned());
-        let address = format!("{}/{tenant}/oauth2/v2.0/token", authority.trim_end_matches('/'));
-        let form = [
-            ("grant_type", "client_credentials"),
-            ("client_id", &client_id),
-            ("scope", SCOPE),
-            ("client_assertion_type", JWT_BEARER),
-            ("client_assertion", token.expose_secret()),
-        ];
-        let answer = access.calls.send(|client| Ok(client.post(&address).form(&form))).await?;
-        let said = |body: &[u8]| {
-            let denied: Denied = serde_json::from_slice(body).ok()?;
-            // The text after it differs each time, and is for Microsoft's support.
-            denied.error_description.split(" Trace ID:").next().map(str::to_owned)
-        };
-        let what =
-            format!("Microsoft Entra refuses the application {client_id} of tenant {tenant}");
-        let Granted { access_token: token } = answer.read(&what, said)?;
-        let identity = format!("application {client_id} of tenant {tenant}");
+    pub(super) async fn sign_in(url: &str, access: &Access<'_>) -> Result<Self, CallError> {
+        let SignedIn { token, identity } = SignedIn::new(SCOPE, access).await?;
         Ok(Self { url: url.trim_end_matches('/').to_owned(), token, identity })
     }
 
@@ -80,7 +47,7 @@ impl Azure {
         calls: &Calls,
         name: &str,
         version: Option<&str>,
-    ) -> Result<Json, Unread> {
+    ) -> Result<Json, CallError> {
         let version = version.map_or_else(String::new, |version| format!("/{version}"));
         let url = format!("{}/secrets/{name}{version}", self.url);
         let answer = calls
@@ -94,22 +61,4 @@ impl Azure {
         let secret: Secret = answer.read(&format!("{url} cannot be read"), said)?;
         Ok(secret.value.into())
     }
-}
-
-/// Tenant, application and the token by which the job signs in.
-async fn proof(access: &Access<'_>) -> Result<(String, String, SecretString), Unread> {
-    if let Some(azure) = access.job.identity.as_ref().and_then(|of| of.azure.as_ref()) {
-        let client = azure.client(TokenPhase::Plan).to_owned();
-        return Ok((azure.tenant_id.clone(), client, access.token(AZURE_AUDIENCE).await?));
-    }
-    let none = || {
-        Unread::Refused(
-            "the job has no identity at Azure: set `job.identity.azure` of the runner, or use AKS workload identity"
-                .to_owned(),
-        )
-    };
-    let variable = |name| access.variable(name).ok_or_else(none);
-    let file = variable("AZURE_FEDERATED_TOKEN_FILE")?;
-    let token = std::fs::read_to_string(file).map_err(|_| none())?;
-    Ok((variable("AZURE_TENANT_ID")?, variable("AZURE_CLIENT_ID")?, token.trim().to_owned().into()))
 }

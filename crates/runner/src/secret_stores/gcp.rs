@@ -1,8 +1,8 @@
 //! Google Secret Manager (<https://cloud.google.com/secret-manager/docs/access-secret-version>). The job signs in with
 //! Canyon's token by workload identity federation, or as the service account of its platform.
 
-use super::answer::Calls;
-use super::{Access, Unread};
+use crate::sign_in::answer::Calls;
+use crate::sign_in::{Access, CallError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_domain::job_identity::{GcpIdentity, TokenPhase};
@@ -50,7 +50,7 @@ impl Gcp {
         project: &str,
         endpoint: Option<&str>,
         access: &Access<'_>,
-    ) -> Result<Self, Unread> {
+    ) -> Result<Self, CallError> {
         let (token, identity) = match access.job.identity.as_ref().and_then(|of| of.gcp.as_ref()) {
             Some(gcp) => federated(gcp, access).await?,
             None => of_platform(access).await?,
@@ -69,7 +69,7 @@ impl Gcp {
         calls: &Calls,
         name: &str,
         version: Option<&str>,
-    ) -> Result<Json, Unread> {
+    ) -> Result<Json, CallError> {
         let Self { endpoint, project, .. } = self;
         let version = version.unwrap_or("latest");
         let name = format!("projects/{project}/secrets/{name}/versions/{version}");
@@ -78,7 +78,7 @@ impl Gcp {
         let answer = calls.send(|client| Ok(client.get(&url).bearer_auth(token))).await?;
         let what = format!("`{name}` cannot be read");
         let Accessed { payload } = answer.read(&what, said)?;
-        let unreadable = || Unread::Refused(format!("{what}: it is not UTF-8"));
+        let unreadable = || CallError::Refused(format!("{what}: it is not UTF-8"));
         let bytes = STANDARD.decode(payload.data.expose_secret()).map_err(|_| unreadable())?;
         Ok(String::from_utf8(bytes).map_err(|_| unreadable())?.into())
     }
@@ -88,7 +88,7 @@ impl Gcp {
 async fn federated(
     gcp: &GcpIdentity,
     access: &Access<'_>,
-) -> Result<(SecretString, String), Unread> {
+) -> Result<(SecretString, String), CallError> {
     let subject_token = access.token(&gcp.audience).await?;
     // The variables of Google's own command line for other endpoints.
     let setting = |name: &str, public: &str| {
@@ -128,11 +128,11 @@ async fn federated(
     Ok((access_token, account.to_owned()))
 }
 
-async fn of_platform(access: &Access<'_>) -> Result<(SecretString, String), Unread> {
+async fn of_platform(access: &Access<'_>) -> Result<(SecretString, String), CallError> {
     let request =
         |client: &reqwest::Client| Ok(client.get(METADATA).header("metadata-flavor", "Google"));
     let answer = access.calls.send(request).await.map_err(|_| {
-        Unread::Refused(
+        CallError::Refused(
             "the job has no identity at Google Cloud: set `job.identity.gcp` of the runner, or run it on GKE with workload \
              identity"
                 .to_owned(),

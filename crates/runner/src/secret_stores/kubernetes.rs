@@ -1,8 +1,8 @@
 //! Secrets of the cluster that the job runs in, read by the service account of its pod
 //! (<https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/>).
 
-use super::answer::Calls;
-use super::{Access, Unread};
+use crate::sign_in::answer::Calls;
+use crate::sign_in::{Access, CallError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_domain::json::Json;
@@ -35,9 +35,9 @@ struct Status {
 }
 
 impl Kubernetes {
-    pub(super) fn sign_in(namespace: Option<&str>, access: &Access<'_>) -> Result<Self, Unread> {
+    pub(super) fn sign_in(namespace: Option<&str>, access: &Access<'_>) -> Result<Self, CallError> {
         let outside = || {
-            Unread::Refused(
+            CallError::Refused(
                 "the job does not run in a Kubernetes cluster, or its pod mounts no token of its service account".to_owned(),
             )
         };
@@ -48,7 +48,7 @@ impl Kubernetes {
             std::fs::read_to_string(Path::new(FOLDER).join(name)).map_err(|_| outside())
         };
         let own = read("namespace")?.trim().to_owned();
-        let calls = Calls::trusting(read("ca.crt")?.as_bytes()).map_err(Unread::Refused)?;
+        let calls = Calls::trusting(read("ca.crt")?.as_bytes()).map_err(CallError::Refused)?;
         let token = SecretString::from(read("token")?.trim().to_owned());
         let namespace = namespace.map_or_else(|| own.clone(), str::to_owned);
         let identity = format!("the service account of its pod in namespace `{own}`");
@@ -60,7 +60,7 @@ impl Kubernetes {
     }
 
     /// The content as an object of texts.
-    pub(super) async fn secret(&self, name: &str) -> Result<Json, Unread> {
+    pub(super) async fn secret(&self, name: &str) -> Result<Json, CallError> {
         let url = format!("{}/api/v1/namespaces/{}/secrets/{name}", self.server, self.namespace);
         let token = self.token.expose_secret();
         let answer = self.calls.send(|client| Ok(client.get(&url).bearer_auth(token))).await?;
@@ -75,6 +75,6 @@ impl Kubernetes {
         let fields: Result<_, ()> = data.into_iter().map(text).collect();
         fields
             .map(Json::Object)
-            .map_err(|()| Unread::Refused(format!("{what}: it has a value that is not UTF-8")))
+            .map_err(|()| CallError::Refused(format!("{what}: it has a value that is not UTF-8")))
     }
 }

@@ -2,8 +2,8 @@
 //! (<https://developer.hashicorp.com/vault/api-docs/auth/jwt>), and reads the secrets engine `kv`
 //! (<https://developer.hashicorp.com/vault/api-docs/secret/kv>).
 
-use super::answer::{Answer, Calls};
-use super::{Access, Unread};
+use crate::sign_in::answer::{Answer, Calls};
+use crate::sign_in::{Access, CallError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::json::Json;
@@ -69,12 +69,12 @@ impl Vault {
     pub(super) async fn sign_in(
         of: &StoreConfiguration,
         access: &Access<'_>,
-    ) -> Result<Self, Unread> {
+    ) -> Result<Self, CallError> {
         let StoreConfiguration::Vault {
             url, role, auth_mount, mount, kv_version, namespace, ..
         } = of
         else {
-            return Err(Unread::Refused("it is no Vault".to_owned()));
+            return Err(CallError::Refused("it is no Vault".to_owned()));
         };
         let audience = of.audience().unwrap_or_default();
         let server = Server { url: url.clone(), namespace: namespace.clone() };
@@ -87,14 +87,14 @@ impl Vault {
             .await?;
         let login: Login = answer.read(&format!("{url} refuses the role `{role}`"), said).map_err(|unread| {
             match unread {
-                Unread::Refused(reason) => {
+                CallError::Refused(reason) => {
                     let subject = subject(token.expose_secret());
-                    Unread::Refused(format!(
+                    CallError::Refused(format!(
                         "{reason}. Canyon's token has the issuer of jobs' tokens, the audience `{audience}` and the subject \
                          `{subject}`"
                     ))
                 }
-                unreachable @ Unread::Unreachable(_) => unreachable,
+                unreachable @ CallError::Unreachable(_) => unreachable,
             }
         })?;
         let mount = mount.clone().unwrap_or_else(|| "secret".to_owned());
@@ -112,7 +112,7 @@ impl Vault {
         calls: &Calls,
         name: &str,
         version: Option<&str>,
-    ) -> Result<Json, Unread> {
+    ) -> Result<Json, CallError> {
         let Self { mount, has_versions, .. } = self;
         let path =
             if *has_versions { format!("{mount}/data/{name}") } else { format!("{mount}/{name}") };
@@ -127,18 +127,18 @@ impl Vault {
             .await?;
         if answer.status() == 404 {
             let reason = format!("there is no such secret or version at `{path}`");
-            return Err(Unread::Refused(reason));
+            return Err(CallError::Refused(reason));
         }
         self.content(&answer, &path)
     }
 
-    fn content(&self, answer: &Answer, path: &str) -> Result<Json, Unread> {
+    fn content(&self, answer: &Answer, path: &str) -> Result<Json, CallError> {
         let what = format!("`{path}` cannot be read");
         if !self.has_versions {
             return Ok(answer.read::<Unversioned>(&what, said)?.data);
         }
         let content = answer.read::<Versioned>(&what, said)?.data.data;
-        content.ok_or_else(|| Unread::Refused(format!("{what}: that version was deleted")))
+        content.ok_or_else(|| CallError::Refused(format!("{what}: that version was deleted")))
     }
 }
 
@@ -148,8 +148,8 @@ impl Server {
         client: &Client,
         method: Method,
         path: &str,
-    ) -> Result<RequestBuilder, Unread> {
-        let unusable = || Unread::Refused(format!("{} is no address of a server", self.url));
+    ) -> Result<RequestBuilder, CallError> {
+        let unusable = || CallError::Refused(format!("{} is no address of a server", self.url));
         let mut url = Url::parse(&self.url).map_err(|_| unusable())?;
         url.path_segments_mut()
             .map_err(|()| unusable())?

@@ -129,7 +129,6 @@ impl Git<'_> {
             "core.hooksPath=/dev/null",
             "core.fsmonitor=false",
             "core.symlinks=true",
-            "credential.helper=",
             "http.followRedirects=false",
             "submodule.recurse=false",
             "advice.detachedHead=false",

@@ -60,7 +60,7 @@ fn about_credential(text: &str, address: &str, credential: Option<Covering<'_>>)
     if !is_of_access(text) {
         return None;
     }
-    let Some(Covering { repositories, from, missing }) = credential else {
+    let Some(Covering { repositories, from, identity, missing }) = credential else {
         let address = url_credentials::hidden(address);
         let address = address.replacen("ssh://git@", "ssh://", 1);
         return Some(format!(
@@ -75,7 +75,12 @@ fn about_credential(text: &str, address: &str, credential: Option<Covering<'_>>)
                 "{which} has other host keys: compare them with those that the host publishes, and set it again"
             )
         }
-        None => format!("{which} was used: check that it is valid and may read the repository"),
+        None => match identity {
+            Some(identity) => format!(
+                "{which} was used, as {identity}: check that the repository exists, and that this identity may read it"
+            ),
+            None => format!("{which} was used: check that it is valid and may read the repository"),
+        },
     })
 }
 

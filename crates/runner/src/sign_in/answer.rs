@@ -1,7 +1,7 @@
-//! Calls to stores: limited in time and size, repeated when a server fails, and without redirects, which could carry a
+//! Calls to servers: limited in time and size, repeated when a server fails, and without redirects, which could carry a
 //! token to another host.
 
-use super::Unread;
+use super::CallError;
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::shortened_to;
 use reqwest::redirect::Policy;
@@ -19,10 +19,10 @@ const MAX_BYTES: usize = 1024 * 1024;
 const LONGEST: usize = 300;
 
 /// Makes calls.
-pub(super) struct Calls(Client);
+pub(crate) struct Calls(Client);
 
 /// What a server answered.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     status: u16,
     body: Vec<u8>,
 }
@@ -31,14 +31,14 @@ impl Calls {
     /// # Errors
     ///
     /// The reason, such as that the machine has no root certificates.
-    pub(super) fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let client = Client::builder().redirect(Policy::none()).connect_timeout(CONNECT_TIMEOUT);
         let client = client.timeout(ATTEMPT_TIMEOUT).build();
         client.map(Self).map_err(|error| format!("TLS cannot be used: {}", Causes(&error)))
     }
 
     /// The same for a server whose certificate another authority has issued.
-    pub(super) fn trusting(authority: &[u8]) -> Result<Self, String> {
+    pub(crate) fn trusting(authority: &[u8]) -> Result<Self, String> {
         let unusable = |error| format!("the authority cannot be used: {}", Causes(&error));
         let authority = reqwest::Certificate::from_pem(authority).map_err(unusable)?;
         let client = Client::builder().redirect(Policy::none()).connect_timeout(CONNECT_TIMEOUT);
@@ -47,10 +47,10 @@ impl Calls {
     }
 
     /// Sends what `request` builds, again if the server fails or asks to wait.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
-        request: impl Fn(&Client) -> Result<RequestBuilder, Unread>,
-    ) -> Result<Answer, Unread> {
+        request: impl Fn(&Client) -> Result<RequestBuilder, CallError>,
+    ) -> Result<Answer, CallError> {
         let mut pause = FIRST_PAUSE;
         for _ in 1..TRIES {
             match once(request(&self.0)?).await {
@@ -63,24 +63,24 @@ impl Calls {
     }
 }
 
-async fn once(request: RequestBuilder) -> Result<Answer, Unread> {
+async fn once(request: RequestBuilder) -> Result<Answer, CallError> {
     let failed = |error: reqwest::Error| {
         let host = error.url().and_then(|url| url.host_str()).unwrap_or("the server").to_owned();
-        Unread::Unreachable(format!("{host} does not answer: {}", Causes(&error.without_url())))
+        CallError::Unreachable(format!("{host} does not answer: {}", Causes(&error.without_url())))
     };
     let response = request.send().await.map_err(failed)?;
     let status = response.status().as_u16();
     Ok(Answer { status, body: body(response).await? })
 }
 
-async fn body(mut response: Response) -> Result<Vec<u8>, Unread> {
+async fn body(mut response: Response) -> Result<Vec<u8>, CallError> {
     let mut body = Vec::new();
     let broken = |error: reqwest::Error| {
-        Unread::Unreachable(format!("the answer broke off: {}", Causes(&error.without_url())))
+        CallError::Unreachable(format!("the answer broke off: {}", Causes(&error.without_url())))
     };
     while let Some(piece) = response.chunk().await.map_err(broken)? {
         if body.len() + piece.len() > MAX_BYTES {
-            return Err(Unread::Refused(format!("the answer has more than {MAX_BYTES} bytes")));
+            return Err(CallError::Refused(format!("the answer has more than {MAX_BYTES} bytes")));
         }
         body.extend_from_slice(&piece);
     }
@@ -88,7 +88,7 @@ async fn body(mut response: Response) -> Result<Vec<u8>, Unread> {
 }
 
 impl Answer {
-    pub(super) fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.status
     }
 
@@ -96,16 +96,16 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// [`Unread`] with `what` was refused and the server's reason; never with the content of a success.
-    pub(super) fn read<T: DeserializeOwned>(
+    /// [`CallError`] with `what` was refused and the server's reason; never with the content of a success.
+    pub(crate) fn read<T: DeserializeOwned>(
         &self,
         what: &str,
         message: impl Fn(&[u8]) -> Option<String>,
-    ) -> Result<T, Unread> {
+    ) -> Result<T, CallError> {
         let status = self.status;
         if (200..300).contains(&status) {
             let unknown =
-                || Unread::Refused(format!("{what}: the answer is not what this server gives"));
+                || CallError::Refused(format!("{what}: the answer is not what this server gives"));
             return serde_json::from_slice(&self.body).map_err(|_| unknown());
         }
         let said = message(&self.body).filter(|text| !text.trim().is_empty());
@@ -113,9 +113,9 @@ impl Answer {
             .map_or_else(String::new, |text| format!(": {}", shortened_to(text.trim(), LONGEST)));
         let reason = format!("{what}: the answer is {status}{said}");
         Err(if status >= 500 || status == 429 {
-            Unread::Unreachable(reason)
+            CallError::Unreachable(reason)
         } else {
-            Unread::Refused(reason)
+            CallError::Refused(reason)
         })
     }
 }

@@ -1,7 +1,7 @@
 """The secret managers of three clouds, and what a job signs in at. Follows the APIs' references; tokens are verified
 with the keys of Canyon's issuer, and AWS's signatures by `strict.sigv4`.
 
-Argument: the issuer. It prints its port.
+Argument: the issuer. It prints its port. `/granted` tells what it has given, for git servers that trust it.
 """
 
 import base64
@@ -25,6 +25,8 @@ PROVIDER = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPoo
 ROLE = "arn:aws:iam::123456789012:role/shop-plan"
 ACCOUNT = "shop-plan@acme-secrets.iam.gserviceaccount.com"
 TENANT, CLIENT = "11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000"
+# Of Key Vault, and of Azure DevOps.
+SCOPES = ("https://vault.azure.net/.default", "499b84ac-1321-427f-aa17-267ca6975798/.default")
 AWS = {"shop/db": {"AWSCURRENT": '{"password":"aws-manager-1"}', "AWSPREVIOUS": '{"password":"aws-manager-0"}'}}
 SSM = {"/shop/db": "aws-parameter-1", "/shop/db:1": "aws-parameter-0"}
 GCP = {"projects/acme-secrets/secrets/db/versions/latest": "gcp-secret-1"}
@@ -43,7 +45,7 @@ def json_fault(status, **body):
 
 class World:
     sessions = {}
-    federated, gcp, azure = set(), set(), set()
+    federated, gcp, azure = set(), set(), {}
 
 
 def claims(token, audience):
@@ -110,11 +112,15 @@ class Clouds(http.server.BaseHTTPRequestHandler):
             claims(form["subject_token"], PROVIDER)
             return {"access_token": self.granted(World.federated), "expires_in": 3600, "token_type": "Bearer"}
         assert path == f"/{TENANT}/oauth2/v2.0/token", path
-        assert form["grant_type"] == "client_credentials" and form["client_id"] == CLIENT, form
-        assert form["scope"] == "https://vault.azure.net/.default", form
+        assert form["grant_type"] == "client_credentials", form
+        assert form["scope"] in SCOPES, form
         assert form["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer", form
         claims(form["client_assertion"], "api://AzureADTokenExchange")
-        return {"access_token": self.granted(World.azure), "expires_in": 3600, "token_type": "Bearer"}
+        if form["client_id"] != CLIENT:
+            text = f"AADSTS700016: Application with identifier '{form['client_id']}' was not found in the directory."
+            raise json_fault(400, error="unauthorized_client", error_description=f"{text} Trace ID: 0")
+        World.azure[token := secrets.token_hex(20)] = form["scope"]
+        return {"access_token": token, "expires_in": 3600, "token_type": "Bearer"}
 
     @staticmethod
     def granted(tokens):
@@ -151,8 +157,10 @@ class Clouds(http.server.BaseHTTPRequestHandler):
             if self.bearer() not in World.gcp or found[1] not in GCP:
                 raise json_fault(403, error={"message": f"Permission denied on resource {found[1]}"})
             return {"name": found[1], "payload": {"data": base64.b64encode(GCP[found[1]].encode()).decode()}}
+        if path == "/granted":
+            return {"sessions": World.sessions, "azure": World.azure}
         assert query == {"api-version": "7.4"}, query
-        if self.bearer() not in World.azure or path not in AZURE:
+        if World.azure.get(self.bearer()) != SCOPES[0] or path not in AZURE:
             raise json_fault(404, error={"code": "SecretNotFound", "message": f"A secret with (name/id) {path} was not found"})
         return {"value": AZURE[path], "id": path}
 
