@@ -84,7 +84,7 @@ pub(super) fn command(settings: &Path) -> String {
     format!("!{} {ARGUMENT} {}", quoted(&program), quoted(settings))
 }
 
-/// Answers git: the file of [`Settings`], then what git wants to do. Only `get` has an answer.
+/// Answers git. Its arguments are the file of the settings, and what git wants to do. Only `get` has an answer.
 pub fn answer(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     let (settings, operation) = (arguments.next().unwrap_or_default(), arguments.next());
     if operation.as_deref() != Some("get") {
