@@ -40,9 +40,10 @@ impl Launcher {
             };
             context.expand_all(&mut variables);
         }
-        let named = match name.asks_the_project() {
-            true => self.table.project(org, project).await?.and_then(|project| project.profile),
-            false => None,
+        let named = if name.asks_the_project() {
+            self.table.project(org, project).await?.and_then(|project| project.profile)
+        } else {
+            None
         };
         let place = ProfileContext {
             project: project.clone(),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Two namespaces that accept only pods of the strictest standard: the agent's, and that of the jobs.
-fn namespaces() -> [Namespace; 2] {
+pub(crate) fn namespaces() -> [Namespace; 2] {
     ["agent", "jobs"].map(|prefix| {
         let name = Bed::unique(prefix);
         let labels = ["enforce", "warn"]
@@ -24,14 +24,14 @@ fn namespaces() -> [Namespace; 2] {
 
 /// The API server's objects for the chart with these values.
 #[track_caller]
-fn made(namespaces: &[Namespace; 2], values: &[&str]) -> Vec<Value> {
+pub(crate) fn made(namespaces: &[Namespace; 2], values: &[&str]) -> Vec<Value> {
     let [agent, jobs] = namespaces.each_ref().map(|namespace| namespace.0.as_str());
     let place = format!("jobsRbac.namespace=\"{jobs}\"");
     let rest = [place.as_str(), "jobsRbac.createNamespace=false"];
     judged(&template(agent, &[&rest, values].concat()).done())
 }
 
-fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+pub(crate) fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
     objects.iter().filter(|object| object["kind"] == kind).collect()
 }
 
@@ -51,39 +51,9 @@ fn expected(rules: &[Rule]) -> BTreeSet<String> {
 }
 
 /// The variable of the only container of a Deployment.
-fn variable<'a>(deployment: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn variable<'a>(deployment: &'a Value, name: &str) -> Option<&'a Value> {
     let variables = deployment["spec"]["template"]["spec"]["containers"][0]["env"].as_array()?;
     variables.iter().find(|variable| variable["name"] == name)
-}
-
-#[test]
-fn an_agent_that_organizations_share_gets_a_path_and_an_account_of_each() {
-    let namespaces = namespaces();
-    let shared = r#"canyon.alsoServes=[{"orgId":"beta"},{"orgId":"gamma","runnerId":"far"}]"#;
-    let objects = made(&namespaces, &[shared]);
-    let deployment = of_kind(&objects, "Deployment")[0];
-    let path = &variable(deployment, "CANYON_RUNNER_PATH").unwrap()["value"];
-    assert_eq!(path, &json!("acme/private,beta,gamma/far"));
-    let accounts = [
-        r#"canyon.serviceAccountId="agents""#,
-        r#"canyon.alsoServes=[{"orgId":"beta","serviceAccountId":"robots"}]"#,
-    ];
-    let objects = made(&namespaces, &accounts);
-    let deployment = of_kind(&objects, "Deployment")[0];
-    let path = &variable(deployment, "CANYON_SERVICE_ACCOUNT_PATH").unwrap()["value"];
-    assert_eq!(path, &json!("acme/agents,beta/robots"));
-
-    let agent = namespaces[0].0.as_str();
-    let without = [accounts[0], r#"canyon.alsoServes=[{"orgId":"beta"}]"#];
-    let said = template(agent, &without).refused();
-    assert!(said.contains("each organization has a serviceAccountId"), "{said}");
-    let token = [
-        r#"canyon.existingSecret="proof""#,
-        r#"canyon.existingSecretKey="token""#,
-        r#"canyon.alsoServes=[{"orgId":"beta"}]"#,
-    ];
-    let said = template(agent, &token).refused();
-    assert!(said.contains("a token is of one organization"), "{said}");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! One agent that several organizations of an installation share: Canyon's functions, and a real Docker engine.
 
+use crate::agent_chart::{made, namespaces, of_kind, variable};
 use crate::agent_walled::{Agent, RUNNER, inventory};
 use crate::harness::account::{Account, carried};
 use crate::harness::deployments::{LIMIT, answered, assert_succeeded, end, request};
 use crate::harness::functions::Server;
+use crate::harness::helm::template;
 use crate::harness::module::inline;
 use canyon_api::client::Client;
 use serde_json::{Value, json};
@@ -86,4 +88,34 @@ async fn organizations_that_adopt_one_agent_share_its_places_and_nothing_else() 
     beta.act(&["agents", RUNNER, "actions", "reject"], &[]).await.unwrap();
     let third = accept(&acme, "third").await;
     assert_succeeded(&end(&acme, &third).await);
+}
+
+#[test]
+fn an_agent_that_organizations_share_gets_a_path_and_an_account_of_each() {
+    let namespaces = namespaces();
+    let shared = r#"canyon.alsoServes=[{"orgId":"beta"},{"orgId":"gamma","runnerId":"far"}]"#;
+    let objects = made(&namespaces, &[shared]);
+    let deployment = of_kind(&objects, "Deployment")[0];
+    let path = &variable(deployment, "CANYON_RUNNER_PATH").unwrap()["value"];
+    assert_eq!(path, &json!("acme/private,beta,gamma/far"));
+    let accounts = [
+        r#"canyon.serviceAccountId="agents""#,
+        r#"canyon.alsoServes=[{"orgId":"beta","serviceAccountId":"robots"}]"#,
+    ];
+    let objects = made(&namespaces, &accounts);
+    let deployment = of_kind(&objects, "Deployment")[0];
+    let path = &variable(deployment, "CANYON_SERVICE_ACCOUNT_PATH").unwrap()["value"];
+    assert_eq!(path, &json!("acme/agents,beta/robots"));
+
+    let agent = namespaces[0].0.as_str();
+    let without = [accounts[0], r#"canyon.alsoServes=[{"orgId":"beta"}]"#];
+    let said = template(agent, &without).refused();
+    assert!(said.contains("each organization has a serviceAccountId"), "{said}");
+    let token = [
+        r#"canyon.existingSecret="proof""#,
+        r#"canyon.existingSecretKey="token""#,
+        r#"canyon.alsoServes=[{"orgId":"beta"}]"#,
+    ];
+    let said = template(agent, &token).refused();
+    assert!(said.contains("a token is of one organization"), "{said}");
 }

@@ -1,5 +1,6 @@
 //! Deployments.
 
+use crate::deployed_module::DeployedModule;
 pub use crate::deployment_query::{DeploymentQuery, LogQuery, WaitQuery};
 use crate::fallback::Fallback;
 use crate::state_command::StateCommandBody;
@@ -235,34 +236,6 @@ pub struct Deployment {
     /// Its attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptSummary>,
-}
-
-/// The module of a deployment, as it was requested and as it ran.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct DeployedModule {
-    /// As in the request.
-    pub source: String,
-    /// With a git repository: the commit that the last attempt fetched. Absent before its runner has reported it, and if the
-    /// runner is of an earlier version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit: Option<String>,
-    /// With an archive: its SHA-256, in hexadecimal. With an OCI registry: that of the manifest that the last attempt fetched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
-    /// The inputs that the module declares as neither sensitive nor ephemeral.
-    #[serde(default, skip_serializing_if = "Inputs::is_empty")]
-    #[schema(value_type = Object)]
-    pub inputs: Inputs,
-    /// The names of all other inputs, with the secret ones. Before a runner has reported what the module declares, and with encrypted logs, all
-    /// inputs are here.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hidden_inputs: Vec<String>,
-    /// The only resources and modules that it planned (`-target`).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub targets: Vec<String>,
-    /// The resources that it was to replace (`-replace`).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replace: Vec<String>,
 }
 
 /// Metrics of a run.

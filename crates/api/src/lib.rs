@@ -13,6 +13,7 @@ pub mod caller;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod concurrency_limit;
+pub mod deployed_module;
 pub mod deployment;
 pub mod deployment_query;
 pub mod env_type;

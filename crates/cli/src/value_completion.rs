@@ -157,7 +157,7 @@ fn ids(kind: Kind, typed: &Typed) -> Option<Vec<CompletionCandidate>> {
         return None;
     }
     let path = collection(kind, typed.project.as_deref());
-    let items = answer(typed, async |client| client.list(&path, &[]).await)?;
+    let items = answer(typed, &async |client: &Client| client.list(&path, &[]).await)?;
     let id = |item: &Value| item.get("id")?.as_str().map(str::to_owned);
     Some(items.iter().filter_map(id).map(CompletionCandidate::new).collect())
 }
@@ -170,7 +170,7 @@ fn deployments(typed: &Typed) -> Option<Vec<CompletionCandidate>> {
         ..DeploymentQuery::default()
     };
     let page = PageQuery { per_page: Some(DEPLOYMENTS), page: None };
-    let found = answer(typed, async |client| client.deployments(&filter, &page).await)?;
+    let found = answer(typed, &async |client: &Client| client.deployments(&filter, &page).await)?;
     let candidate = |of: Deployment| {
         let minute = of.created_at.strftime("%Y-%m-%d %H:%M");
         let help = format!("{} {} {} {} {minute}", of.project_id, of.env_id, of.mode, of.status);
@@ -180,7 +180,7 @@ fn deployments(typed: &Typed) -> Option<Vec<CompletionCandidate>> {
 }
 
 /// The server's answer, if it comes soon.
-fn answer<T>(typed: &Typed, ask: impl AsyncFn(&Client) -> Result<T, ClientError>) -> Option<T> {
+fn answer<T>(typed: &Typed, ask: &impl AsyncFn(&Client) -> Result<T, ClientError>) -> Option<T> {
     let client = Settings::load(&typed.flags).ok()?.client().ok()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let asked = async { tokio::time::timeout(TIMEOUT, ask(&client)).await };

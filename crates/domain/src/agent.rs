@@ -74,6 +74,7 @@ pub struct TokenScope {
 
 /// An agent, in its last known state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the stored item")]
 pub struct Agent {
     /// Its name.
     pub id: AgentId,

@@ -1,8 +1,7 @@
 //! Renders deployments.
 
-use canyon_api::deployment::{
-    AttemptSummary, DeployedModule, Deployment, DeploymentMetrics, Waiting,
-};
+use canyon_api::deployed_module::DeployedModule;
+use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, Waiting};
 use canyon_api::fallback::Fallback;
 use canyon_domain::attempt::{Attempt, Outcome};
 use canyon_domain::failure::Phase;

@@ -64,6 +64,7 @@ mod scoped_roles;
 mod secret_inputs;
 mod secret_stores;
 mod service_accounts;
+mod shared_agents;
 mod state_locks;
 mod tokens;
 mod transfers;

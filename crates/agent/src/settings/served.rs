@@ -117,3 +117,6 @@ impl Reader<'_> {
         Some(Path { org, name: name.map(str::to_owned), origin: origin.to_owned() })
     }
 }
+
+#[cfg(test)]
+mod tests;
