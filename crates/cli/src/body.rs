@@ -2,7 +2,10 @@
 
 use crate::assignment::Assignment;
 use crate::error::CliError;
+use crate::resource::Resource;
+use crate::stored_parts::StoredParts;
 use crate::yaml;
+use canyon_api::client::Client;
 use serde_json::{Map, Value};
 use std::io::{self, Read};
 use std::path::Path;
@@ -14,6 +17,8 @@ const MAX_BYTES: u64 = 4 << 20;
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct BodyArguments {
     /// Set one value: `path=value`. The path may be nested: `runner_configuration.job.subnets[0]=...`
+    ///
+    /// `update` changes only that value, and keeps the rest of what is stored.
     ///
     /// Below `runner_configuration`, `state_storage_configuration`, `store_configuration`, `deletion_protection`, `job`
     /// and `agents`, and for `disabled`, `run_untagged_jobs` and `migrate`, `true`, `3` and `null` are typed values unless quoted, and `[..]`
@@ -28,6 +33,34 @@ pub(crate) struct BodyArguments {
 impl BodyArguments {
     /// The body. A later file or value overrides an earlier one; objects are merged, lists replaced.
     pub(crate) fn body(&self) -> Result<Map<String, Value>, CliError> {
+        assigned(self.documents()?, &self.assignments()?)
+    }
+
+    /// The body of a change of `resource`: single values change what is stored there, and keep the rest of the part that
+    /// they are in. The stored resource is read only if that is needed.
+    pub(crate) async fn change_of(
+        &self,
+        resource: &Resource,
+        client: &Client,
+    ) -> Result<Map<String, Value>, CliError> {
+        let (mut body, assignments) = (self.documents()?, self.assignments()?);
+        let parts = StoredParts::of(resource.kind, &assignments);
+        if parts.is_empty() {
+            return assigned(body, &assignments);
+        }
+        // Invalid values are reported before any request.
+        for assignment in &assignments {
+            assignment.value()?;
+        }
+        match client.get(&resource.path()).await {
+            Ok(stored) => parts.add_to(&mut body, &stored),
+            Err(error) => return Err(resource.explain(client, error).await),
+        }
+        assigned(body, &assignments)
+    }
+
+    /// The merged documents of `--set-yaml`.
+    fn documents(&self) -> Result<Map<String, Value>, CliError> {
         let mut body = Value::Object(Map::new());
         for given in &self.set_yaml {
             let value = document(given)?;
@@ -39,13 +72,29 @@ impl BodyArguments {
             }
             merge(&mut body, value);
         }
-        for given in &self.set {
-            Assignment::parse(given)?.apply(&mut body)?;
-        }
         match body {
             Value::Object(members) => Ok(members),
-            _ => Err(CliError::usage("--set: the path of a body begins with a name")),
+            _ => Ok(Map::new()),
         }
+    }
+
+    fn assignments(&self) -> Result<Vec<Assignment>, CliError> {
+        self.set.iter().map(|given| Ok(Assignment::parse(given)?)).collect()
+    }
+}
+
+/// `body` after `assignments`.
+fn assigned(
+    body: Map<String, Value>,
+    assignments: &[Assignment],
+) -> Result<Map<String, Value>, CliError> {
+    let mut body = Value::Object(body);
+    for assignment in assignments {
+        assignment.apply(&mut body)?;
+    }
+    match body {
+        Value::Object(members) => Ok(members),
+        _ => Err(CliError::usage("--set: the path of a body begins with a name")),
     }
 }
 

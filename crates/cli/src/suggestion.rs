@@ -3,7 +3,9 @@
 //! clap suggests every command whose letters are similar, for `destory` also `deploy`. A wrong command that runs does
 //! harm, so only the closest names are suggested, and only within a few typing errors.
 
-use clap::error::{ContextKind, ContextValue};
+use crate::examples;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The names with the fewest typing errors (a letter too many, too few, wrong, or swapped with the next): at most one in
 /// three letters.
@@ -15,6 +17,39 @@ pub(crate) fn closest<'n>(given: &str, names: impl IntoIterator<Item = &'n str>)
     near.into_iter().filter(|(count, _)| Some(*count) == least).map(|(_, name)| name).collect()
 }
 
+/// Commands of other programs, and ours that do the same.
+const OF_OTHERS: [(&str, &str); 3] = [("apply", "deploy"), ("up", "deploy"), ("down", "destroy")];
+
+/// The same error; with a tip about `canyon list`, if `canyon get` got the name of a list and no id.
+pub(crate) fn of_list(mut error: clap::Error, given: &[String]) -> clap::Error {
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let after_get = given.iter().skip_while(|one| **one != "get").nth(1);
+    let lists = examples::command();
+    let lists = lists.find_subcommand("list").into_iter().flat_map(clap::Command::get_subcommands);
+    if error.kind() == ErrorKind::MissingRequiredArgument
+        && let Some(list) = lists.map(clap::Command::get_name).find(|list| Some(list) == after_get)
+    {
+        let tip = StyledStr::from(format!("`canyon list {list}` shows all of them"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
+}
+
+/// What Rust says of a text that is no number, and what `canyon` says.
+const OF_NUMBERS: [(&str, &str); 4] = [
+    ("invalid digit found in string", "it is not a whole number from 0 on"),
+    ("cannot parse integer from empty string", "it is empty, and not a number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("number would be zero for non-zero type", "the number must be at least 1"),
+];
+
+/// The text of an error about a number; none for any other error.
+pub(crate) fn without_rust_words(error: &clap::Error) -> Option<String> {
+    let text = error.render().to_string();
+    let (rust, ours) = OF_NUMBERS.iter().find(|(rust, _)| text.contains(rust))?;
+    (error.kind() == ErrorKind::ValueValidation).then(|| text.replace(rust, ours))
+}
+
 /// The same error with only the closest commands as suggestions.
 pub(crate) fn narrow(mut error: clap::Error) -> clap::Error {
     let text = |value: Option<&ContextValue>| match value {
@@ -22,6 +57,14 @@ pub(crate) fn narrow(mut error: clap::Error) -> clap::Error {
         Some(ContextValue::Strings(texts)) => texts.clone(),
         _ => Vec::new(),
     };
+    let of_others = text(error.get(ContextKind::InvalidSubcommand));
+    if let [(_, ours)] =
+        OF_OTHERS.iter().filter(|(name, _)| of_others == [*name]).collect::<Vec<_>>()[..]
+    {
+        let ours = ContextValue::Strings(vec![(*ours).to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, ours);
+        return error;
+    }
     let suggested = text(error.get(ContextKind::SuggestedSubcommand));
     if let [given] = text(error.get(ContextKind::InvalidSubcommand)).as_slice()
         && !suggested.is_empty()
@@ -51,6 +94,7 @@ mod tests {
             ("delte", Some("a similar subcommand exists: 'delete'\n")),
             ("rolback", Some("a similar subcommand exists: 'rollback'\n")),
             ("stauts", Some("a similar subcommand exists: 'status'\n")),
+            ("apply", Some("a similar subcommand exists: 'deploy'\n")),
             ("remove", None),
             ("terminate", None),
         ] {
@@ -58,6 +102,26 @@ mod tests {
             let tip =
                 error.split_once("tip: ").map(|(_, tip)| tip.split_inclusive('\n').next().unwrap());
             assert_eq!(tip, expected, "{given}: {error}");
+        }
+    }
+
+    #[test]
+    fn get_with_the_name_of_a_list_and_no_id_names_the_list() {
+        for (line, expected) in [
+            ("get runners", Some("tip: `canyon list runners` shows all of them")),
+            (
+                "--org a get environments shop",
+                Some("tip: `canyon list environments` shows all of them"),
+            ),
+            ("get runner", None),
+            ("delete runners", None),
+        ] {
+            let given: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let arguments = std::iter::once("canyon".to_owned()).chain(given.clone());
+            let error = Cli::try_parse_from(arguments).unwrap_err();
+            let error = of_list(error, &given).to_string();
+            let tip = error.lines().map(str::trim).find(|line| line.starts_with("tip:"));
+            assert_eq!(tip, expected, "{line}: {error}");
         }
     }
 
