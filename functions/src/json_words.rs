@@ -43,11 +43,11 @@ fn expected(words: &str) -> String {
         "u64" | "usize" => "a whole number from 0 on".to_owned(),
         "i8" | "i16" | "i32" | "i64" => "a whole number".to_owned(),
         "f32" | "f64" => "a number".to_owned(),
-        "a string" => "a text".to_owned(),
+        "a string" => "text".to_owned(),
         "a boolean" => "`true` or `false`".to_owned(),
         "a sequence" => "a list".to_owned(),
         "a map" => "an object".to_owned(),
-        "string or map" => "a text or an object".to_owned(),
+        "string or map" => "text or an object".to_owned(),
         _ if words.starts_with("struct ") => "an object".to_owned(),
         _ => words.to_owned(),
     }
@@ -85,7 +85,7 @@ mod tests {
                 "invalid type: string \"[latop]\", expected a sequence",
                 "must be a list, not \"[latop]\"",
             ),
-            ("invalid type: map, expected a string", "must be a text, not an object"),
+            ("invalid type: map, expected a string", "must be text, not an object"),
             (
                 "invalid type: floating point `1.5`, expected i64",
                 "must be a whole number, not `1.5`",

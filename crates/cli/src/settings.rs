@@ -300,6 +300,7 @@ mod tests {
                 org: "local".to_owned(),
                 token: "t".into(),
                 signed_in: None,
+                token_of: None,
             };
             assert_eq!(settings.is_exposed(), exposed, "{url}");
         }
