@@ -93,17 +93,12 @@ fn fault(parent: &str, words: &str) -> FieldFault {
         return FieldFault { path, reason_without_value: reason.clone(), reason };
     }
     // A reason that was cut has lost the end of the value, so the text after the value cannot be found.
-    match Fault::read(&reason).filter(|_| !is_cut) {
-        Some(fault) => FieldFault {
-            path,
-            reason: fault.with_value(),
-            reason_without_value: fault.requirement(),
-        },
-        None => {
-            let reason = "has a value of another type or form";
-            FieldFault { path, reason: reason.to_owned(), reason_without_value: reason.to_owned() }
-        }
+    if let Some(fault) = Fault::read(&reason).filter(|_| !is_cut) {
+        let reason_without_value = fault.requirement();
+        return FieldFault { path, reason: fault.with_value(), reason_without_value };
     }
+    let reason = "has a value of another type or form".to_owned();
+    FieldFault { path, reason_without_value: reason.clone(), reason }
 }
 
 /// The path of `field`: serde gives the path of its object, or for an unknown field sometimes its own.

@@ -47,6 +47,63 @@ async fn a_part_of_a_module_is_deployed_replaced_and_destroyed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_passes_over_a_deployment_of_a_part() {
+    let site = Site::new().await;
+    let server = &site.server;
+    fs::create_dir(server.path("module")).unwrap();
+    fs::write(server.path("module/main.tf"), MODULE).unwrap();
+    let module = ["--module", "./module"];
+    let whole = run(server, "deploy", &module);
+    // The module of a deployment of a part need not have the rest.
+    let part = MODULE.replace(r#"resource "terraform_data" "b" { input = "b" }"#, "");
+    fs::write(server.path("module/main.tf"), part.replace("\"a\" }", "\"changed\" }")).unwrap();
+    let partial = run(server, "deploy", &[&module[..], &["--target", "terraform_data.a"]].concat());
+    assert_eq!(counts(&partial), [0, 0, 2], "{partial}");
+    let id = partial["id"].as_str().unwrap();
+    let shown = server.canyon(&["get", "deployment", id, "--out", "json"]);
+    let shown: Value = serde_json::from_str(shown.done()).unwrap();
+    assert_eq!(shown["module"]["targets"], serde_json::json!(["terraform_data.a"]), "{shown}");
+    fs::write(server.path("module/main.tf"), MODULE.replace("input = \"b\"", "input = 3")).unwrap();
+    run(server, "deploy", &module);
+
+    let named = server.canyon(&["rollback", PROJECT, ENV, id, "--yes"]);
+    assert_eq!(named.code, 4);
+    assert!(named.stderr.contains("applied only its targets"), "{}", named.stderr);
+    let back = run(server, "rollback", &[]);
+    assert_eq!(back["rollback_to_deployment_id"], whole["id"], "{back}");
+    assert_eq!(counts(&back), [0, 0, 2], "it destroys nothing: {back}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_shows_attributes_and_no_secret() {
+    let site = Site::new().await;
+    let server = &site.server;
+    fs::create_dir(server.path("module")).unwrap();
+    let module = r#"
+terraform {
+  backend "s3" { bucket = "elsewhere" }
+}
+variable "token" { default = "" }
+resource "terraform_data" "a" { input = { size = "large", token = var.token, hidden = sensitive("s3cr3t") } }
+"#;
+    fs::write(server.path("module/main.tf"), module).unwrap();
+    let token = "kept-value-of-a-token";
+    let variable = format!("token={token}");
+    server.canyon(&["set", "variable", "--project", PROJECT, "--secret", &variable]).done();
+    let planned = server.canyon(&["deploy", PROJECT, ENV, "--plan-only", "--module", "./module"]);
+    planned.done();
+    let said = &planned.stderr;
+    assert!(said.contains("+ size   = \"large\""), "{said}");
+    assert!(said.contains("+ hidden = (sensitive value)"), "{said}");
+    assert!(said.contains("warning: `backend \"s3\"` in main.tf is not used"), "{said}");
+    let log = server.canyon(&["logs", PROJECT, ENV]);
+    for (whose, text) in [("the progress", said), ("the log", &log.done().to_owned())] {
+        assert!(text.contains("+ token  = \"*****"), "{whose}: {text}");
+        assert!(!text.contains(token) && !text.contains("s3cr3t"), "{whose}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn wrong_options_of_a_plan_are_refused() {
     let site = Site::new().await;
     let said = [

@@ -1,6 +1,6 @@
 //! Import and commands on the state, on the command line.
 
-use crate::harness::searched::files_without;
+use crate::harness::searched::{files_without, until_no_job};
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
 use serde_json::{Value, json};
@@ -150,4 +150,28 @@ async fn no_more_resources_leave_the_state_than_the_environment_allows() {
     assert!(unasked.stderr.contains("there is no terminal to ask"), "{}", unasked.stderr);
     server.canyon(&on_state("rm", &["terraform_data.b[0]", "--yes"])).done();
     assert_eq!(listed(server).len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_in_the_key_of_an_instance_is_masked_in_what_commands_on_the_state_return() {
+    const KEPT: &str = "kept-value-of-a-key";
+    let site = Site::new().await;
+    let server = &site.server;
+    fs::create_dir(server.path("module")).unwrap();
+    let module = r#"
+variable "key" {}
+resource "terraform_data" "k" { for_each = toset([var.key, "other"]) }
+"#;
+    fs::write(server.path("module/main.tf"), module).unwrap();
+    let variable = format!("key={KEPT}");
+    server.canyon(&["set", "variable", "--project", PROJECT, "--secret", &variable]).done();
+    deploy(server);
+    let masked = format!("terraform_data.k[\"{}\"]", "*".repeat(KEPT.len()));
+    assert_eq!(listed(server), [masked.as_str(), "terraform_data.k[\"other\"]"]);
+    let removed = server.canyon(&on_state("rm", &["terraform_data.k", "--yes", "--out", "json"]));
+    let removed: Value = serde_json::from_str(removed.done()).unwrap();
+    let removed = &removed["outputs"]["removed"]["value"];
+    assert_eq!(removed, &json!([masked, "terraform_data.k[\"other\"]"]));
+    until_no_job(&server.data());
+    assert!(files_without(&[KEPT], &server.data()) > 0);
 }

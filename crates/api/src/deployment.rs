@@ -257,6 +257,12 @@ pub struct DeployedModule {
     /// inputs are here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden_inputs: Vec<String>,
+    /// The only resources and modules that it planned (`-target`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
+    /// The resources that it was to replace (`-replace`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replace: Vec<String>,
 }
 
 /// Metrics of a run.

@@ -41,6 +41,7 @@ mod log_tail;
 mod login_context;
 mod module_argument;
 mod output;
+mod outside_module;
 mod plain_resource;
 mod process_variable;
 mod progress;

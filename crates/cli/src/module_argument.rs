@@ -4,6 +4,7 @@ use crate::archive;
 use crate::body::read_stdin;
 use crate::error::CliError;
 use crate::output::Output;
+use crate::outside_module::{self, OutsideModule};
 use crate::retry::retry_call;
 use bytes::Bytes;
 use canyon_api::client::Client;
@@ -33,6 +34,13 @@ pub(crate) async fn resolve(
     }
     let (folder, subdirectory) = split(given);
     check(given, folder, subdirectory)?;
+    if let Some(outside) = outside_module::of(Path::new(folder), subdirectory) {
+        let OutsideModule { file, source, instead } = outside;
+        output.notice(&format!(
+            "warning: {file} has `{source}`, which is outside of `{folder}` and is not uploaded; to upload both: --module \
+             {instead}"
+        ));
+    }
     let archive = archive::pack(Path::new(folder))
         .map_err(|error| CliError::usage(with_cause("--module", &error)))?;
     let suffix = subdirectory.map_or_else(String::new, |below| format!("//{below}"));

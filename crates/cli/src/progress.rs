@@ -10,6 +10,9 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+/// The `@module` of the lines that the runner adds to OpenTofu's.
+const RUNNER: &str = "canyon.runner";
+
 /// A change of the progress that is printed as a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
@@ -19,7 +22,9 @@ pub(crate) enum Notice {
     Planned(String),
     /// A resource is done.
     Resource(String),
-    /// A warning or an error of OpenTofu.
+    /// The planned changes with their attributes.
+    Changes(String),
+    /// A warning or an error of OpenTofu, or of the runner.
     Diagnostic(String),
 }
 
@@ -129,7 +134,11 @@ impl Progress {
                 let of = total.map_or_else(String::new, |total| format!("/{total}"));
                 Some(Notice::Resource(format!("{address}: {done} ({count}{of})")))
             }
-            "diagnostic" => diagnostic(&event["diagnostic"]),
+            "diagnostic" => {
+                let program = if event["@module"] == RUNNER { "" } else { "OpenTofu " };
+                diagnostic(program, &event["diagnostic"])
+            }
+            "canyon_plan" => Some(Notice::Changes(event["@message"].as_str()?.to_owned())),
             _ => None,
         }
     }
@@ -203,7 +212,7 @@ fn done_word(action: &str) -> &'static str {
 }
 
 /// `None` for a diagnostic of an encrypted run, which has only a severity.
-fn diagnostic(diagnostic: &Value) -> Option<Notice> {
+fn diagnostic(program: &str, diagnostic: &Value) -> Option<Notice> {
     let text = |name: &str| diagnostic[name].as_str().map(str::trim).unwrap_or_default();
     diagnostic.get("summary")?;
     let severity = if text("severity") == "warning" { "warning" } else { "error" };
@@ -214,7 +223,7 @@ fn diagnostic(diagnostic: &Value) -> Option<Notice> {
     };
     let detail = text("detail");
     let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
-    Some(Notice::Diagnostic(format!("OpenTofu {severity}{place}: {}{detail}", text("summary"))))
+    Some(Notice::Diagnostic(format!("{program}{severity}{place}: {}{detail}", text("summary"))))
 }
 
 #[cfg(test)]

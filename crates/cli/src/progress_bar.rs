@@ -40,7 +40,9 @@ impl Display {
             match item {
                 // The live line shows these.
                 Notice::Stage(_) | Notice::Resource(_) => {}
-                Notice::Planned(text) | Notice::Diagnostic(text) => self.line(&text),
+                Notice::Planned(text) | Notice::Changes(text) | Notice::Diagnostic(text) => {
+                    self.line(&text);
+                }
             }
         }
         bar.set_message(printable(&live(progress)));
@@ -65,7 +67,10 @@ impl Drop for Display {
 
 fn plain(notices: Notice) -> String {
     match notices {
-        Notice::Stage(text) | Notice::Planned(text) | Notice::Diagnostic(text) => text,
+        Notice::Stage(text)
+        | Notice::Planned(text)
+        | Notice::Changes(text)
+        | Notice::Diagnostic(text) => text,
         Notice::Resource(text) => format!("  {text}"),
     }
 }

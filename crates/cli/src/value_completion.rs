@@ -10,12 +10,18 @@ use crate::plain_resource::PlainKind;
 use crate::process_variable::variable;
 use crate::resource::{Kind, collection};
 use crate::settings::{SettingFlags, Settings};
+use canyon_api::client::{Client, ClientError};
+use canyon_api::deployment::{Deployment, DeploymentQuery};
+use canyon_api::page::PageQuery;
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
+/// How many deployments are candidates, the newest first.
+const DEPLOYMENTS: u32 = 20;
 /// How long a user waits for candidates at most.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -24,6 +30,10 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 enum Named {
     Context,
     Resource(Kind),
+    /// A deployment, of the project and the environment before it if there are such.
+    Deployment,
+    /// A project, whose environment follows, or a deployment.
+    ProjectOrDeployment,
 }
 
 /// The commands and flags of `canyon`, with the completion of their values.
@@ -55,8 +65,10 @@ fn named(command: &Command, arg: &Arg, creates: bool) -> Option<Named> {
             return Some(Named::Context);
         }
         // `rollback` takes the id of a deployment behind its environment.
-        ("deployment", _) if has("project") => return None,
-        ("project" | "deployment", _) => Kind::Project,
+        ("deployment", _) if has("project") => return Some(Named::Deployment),
+        ("deployment", _) if has("environment") => return Some(Named::ProjectOrDeployment),
+        ("deployment", _) | ("id", "deployment") => return Some(Named::Deployment),
+        ("project", _) => Kind::Project,
         ("runner", _) => Kind::Runner,
         ("environment" | "env", _) => Kind::Environment,
         ("environment_type", _) => kind("environment-type")?,
@@ -81,13 +93,21 @@ fn kind(noun: &str) -> Option<Kind> {
 }
 
 fn candidates(of: Named) -> Vec<CompletionCandidate> {
-    let names = match of {
-        Named::Context => config_file::load()
-            .ok()
-            .map(|file| file.contexts.keys().map(ContextName::to_string).collect()),
+    let found = match of {
+        Named::Context => config_file::load().ok().map(|file| {
+            file.contexts.keys().map(ContextName::to_string).map(CompletionCandidate::new).collect()
+        }),
         Named::Resource(kind) => ids(kind, &typed()),
+        Named::Deployment => deployments(&typed()),
+        Named::ProjectOrDeployment => {
+            let (typed, mut found) = (typed(), Vec::new());
+            // A project before the word is an earlier word of another command.
+            found.extend(ids(Kind::Project, &typed).into_iter().flatten());
+            found.extend(deployments(&typed).into_iter().flatten());
+            Some(found)
+        }
     };
-    names.unwrap_or_else(Vec::new).into_iter().map(CompletionCandidate::new).collect()
+    found.unwrap_or_default()
 }
 
 /// What the user has typed before the word to complete.
@@ -96,6 +116,8 @@ struct Typed {
     flags: SettingFlags,
     /// The project of an environment.
     project: Option<String>,
+    /// The environment.
+    environment: Option<String>,
 }
 
 fn typed() -> Typed {
@@ -121,6 +143,7 @@ fn parsed(words: impl Iterator<Item = OsString>) -> Typed {
             org: value(deepest, "org"),
         },
         project: value(deepest, "project").or_else(|| value(deepest, "deployment")),
+        environment: value(deepest, "environment"),
     }
 }
 
@@ -129,16 +152,39 @@ fn value<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> 
 }
 
 /// The ids that a list of the server has.
-fn ids(kind: Kind, typed: &Typed) -> Option<Vec<String>> {
+fn ids(kind: Kind, typed: &Typed) -> Option<Vec<CompletionCandidate>> {
     if kind == Kind::Environment && typed.project.is_none() {
         return None;
     }
+    let path = collection(kind, typed.project.as_deref());
+    let items = answer(typed, async |client| client.list(&path, &[]).await)?;
+    let id = |item: &Value| item.get("id")?.as_str().map(str::to_owned);
+    Some(items.iter().filter_map(id).map(CompletionCandidate::new).collect())
+}
+
+/// The newest deployments, each with its environment and its status.
+fn deployments(typed: &Typed) -> Option<Vec<CompletionCandidate>> {
+    let filter = DeploymentQuery {
+        project_id: typed.project.clone().filter(|_| typed.environment.is_some()),
+        env_id: typed.environment.clone(),
+        ..DeploymentQuery::default()
+    };
+    let page = PageQuery { per_page: Some(DEPLOYMENTS), page: None };
+    let found = answer(typed, async |client| client.deployments(&filter, &page).await)?;
+    let candidate = |of: Deployment| {
+        let minute = of.created_at.strftime("%Y-%m-%d %H:%M");
+        let help = format!("{} {} {} {} {minute}", of.project_id, of.env_id, of.mode, of.status);
+        CompletionCandidate::new(of.id.to_string()).help(Some(help.into()))
+    };
+    Some(found.items.into_iter().map(candidate).collect())
+}
+
+/// The server's answer, if it comes soon.
+fn answer<T>(typed: &Typed, ask: impl AsyncFn(&Client) -> Result<T, ClientError>) -> Option<T> {
     let client = Settings::load(&typed.flags).ok()?.client().ok()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    let path = collection(kind, typed.project.as_deref());
-    let list = async { tokio::time::timeout(TIMEOUT, client.list(&path, &[])).await };
-    let items = runtime.block_on(list).ok()?.ok()?;
-    Some(items.iter().filter_map(|item| item.get("id")?.as_str().map(str::to_owned)).collect())
+    let asked = async { tokio::time::timeout(TIMEOUT, ask(&client)).await };
+    runtime.block_on(asked).ok()?.ok()
 }
 
 #[cfg(test)]
@@ -173,6 +219,9 @@ mod tests {
             let context = typed.flags.context.map(|name| name.to_string());
             (context, typed.flags.org, typed.project)
         };
+        let environment =
+            parsed("canyon rollback shop dev".split(' ').map(OsString::from)).environment;
+        assert_eq!(environment.as_deref(), Some("dev"));
         let text = |text: &str| Some(text.to_owned());
         assert_eq!(typed("canyon get environment shop"), (None, None, text("shop")));
         assert_eq!(

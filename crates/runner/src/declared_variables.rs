@@ -4,10 +4,9 @@
 //! organization's variables are for many modules.
 
 use crate::hcl_blocks::{self, Block};
+use crate::module_files::{self, Syntax};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::Path;
 
 /// A declared variable.
@@ -24,20 +23,16 @@ pub type DeclaredVariables = BTreeMap<String, DeclaredVariable>;
 /// The variables that the files of the folder `module` declare. `None` if a file cannot be read: OpenTofu then says why.
 pub fn of(module: &Path) -> Option<DeclaredVariables> {
     let mut found = DeclaredVariables::new();
-    let mut files: Vec<_> = fs::read_dir(module).ok()?.collect::<io::Result<_>>().ok()?;
-    // A pipe would block.
-    files.retain(|file| file.path().is_file());
-    for file in files {
-        let name = file.file_name().to_string_lossy().into_owned();
-        let is = |suffixes: [&str; 2]| suffixes.iter().any(|suffix| name.ends_with(suffix));
-        if is([".tf", ".tofu"]) {
-            let text = fs::read_to_string(file.path()).ok()?;
-            for (name, is_secret) in hcl_blocks::blocks(&text).into_iter().filter_map(declared) {
-                add(&mut found, name, is_secret);
+    for file in module_files::of(module)? {
+        match file.syntax {
+            Syntax::Hcl => {
+                for (name, is_secret) in
+                    hcl_blocks::blocks(&file.text).into_iter().filter_map(declared)
+                {
+                    add(&mut found, name, is_secret);
+                }
             }
-        } else if is([".tf.json", ".tofu.json"]) {
-            let text = fs::read(file.path()).ok()?;
-            declared_by_json(&serde_json::from_slice(&text).ok()?, &mut found);
+            Syntax::Json => declared_by_json(&serde_json::from_str(&file.text).ok()?, &mut found),
         }
     }
     Some(found)
@@ -82,6 +77,7 @@ fn declared_by_json(document: &Value, found: &mut DeclaredVariables) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn found(files: &[(&str, &str)]) -> Option<Vec<String>> {
         let folder = tempfile::tempdir().unwrap();

@@ -5,8 +5,8 @@
 
 use canyon_domain::unwritten_state::{StateEvent, UNWRITTEN_SUMMARY, is_error_of_unwritten_state};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// One line.
@@ -18,6 +18,9 @@ pub struct Event {
     /// `info`, `warn` or `error`.
     #[serde(rename = "@level", default)]
     pub level: String,
+    /// The part of a program that wrote the line: [`RUNNER`] for the runner's own.
+    #[serde(rename = "@module", default)]
+    pub module: String,
     /// The kind of the line.
     #[serde(rename = "type", default)]
     pub kind: String,
@@ -31,6 +34,23 @@ pub struct Event {
     pub outputs: Option<BTreeMap<String, OutputEvent>>,
     /// With `diagnostic`: the warning or the error.
     pub diagnostic: Option<Diagnostic>,
+}
+
+/// The `@module` of the runner's own lines. The log has their text already.
+pub const RUNNER: &str = "canyon.runner";
+
+/// A warning of the runner, in OpenTofu's format.
+pub fn warning(text: &str) -> Value {
+    let diagnostic = json!({ "severity": "warning", "summary": text, "detail": "" });
+    json!({
+        "@level": "warn", "@message": format!("Warning: {text}"), "@module": RUNNER,
+        "type": "diagnostic", "diagnostic": diagnostic,
+    })
+}
+
+/// The changes of a plan with their attributes, as text for people.
+pub fn plan_text(text: &str) -> Value {
+    json!({ "@level": "info", "@message": text, "@module": RUNNER, "type": "canyon_plan" })
 }
 
 /// The runner's own line about the state, if this is one.

@@ -21,6 +21,17 @@ pub fn text(event: &Event, applying: bool) -> Option<String> {
     }
 }
 
+/// `text` with at most `most` bytes, in whole lines.
+pub fn shortened(text: &str, most: usize) -> String {
+    let Some(rest) = text.len().checked_sub(most).filter(|rest| *rest > 0) else {
+        return text.to_owned();
+    };
+    let fits = text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= most);
+    let head = &text[..fits.last().unwrap_or(0)];
+    let head = head.rsplit_once('\n').map_or(head, |(head, _)| head);
+    format!("{head}\n… {rest} bytes more are not shown")
+}
+
 /// The text of a planned change. If a replacement leaves the old object behind, OpenTofu 1.12 calls the action `noop`.
 fn planned_change(event: &Event) -> String {
     match event.change.as_ref().filter(|change| change.action == "noop") {

@@ -3,6 +3,7 @@
 mod apply;
 mod locked;
 mod migration;
+mod notices;
 mod state;
 mod state_command;
 mod step;
@@ -12,10 +13,10 @@ mod unwritten;
 use crate::{
     container_log::ContainerLog, environment, environment_size, executable, exit::Exit,
     git_access::GitAccess, identity::Identity, identity::files::Files, log::Log, mask::Mask,
-    module_variables, oom, outputs, result, result::Outcome, seal::Seal, secret_stores,
-    secret_values, session::ApiConnection, session::Session, settings::Settings, shipper::Progress,
-    shipper::Shipper, source, stop::Stop, stop::StopRequest, streams::Streams, tofu::Ended,
-    tofu::Tofu, transcript::Transcript, verdict, workspace, workspace::Workspace,
+    module_variables, oom, outputs, own_backend, result, result::Outcome, seal::Seal,
+    secret_stores, secret_values, session::ApiConnection, session::Session, settings::Settings,
+    shipper::Progress, shipper::Shipper, source, stop::Stop, stop::StopRequest, streams::Streams,
+    tofu::Ended, tofu::Tofu, transcript::Transcript, verdict, workspace, workspace::Workspace,
 };
 use apply::Applying;
 use canyon_api::attempt::FetchedModuleBody;
@@ -216,6 +217,9 @@ impl Run {
                 self.transcript.log.step("no changes");
             }
             if self.job.plan_only {
+                if planned {
+                    self.show_plan(&tofu).await;
+                }
                 self.inspect_found_state(&tofu).await;
             } else {
                 self.inspect_state(&tofu, false).await;
@@ -237,16 +241,23 @@ impl Run {
         };
         let (module, commit) = (fetched.folder, fetched.commit);
         let variables = module_variables::of(&module, &self.settings.org, &self.job);
+        let own_backend = own_backend::of(&module);
         let files = workspace::write_module_files(&module, &self.job.backend, &variables.values)?;
         self.inputs_file = files.inputs;
         let secret_inputs = variables.secret_inputs;
         self.progress.has_fetched(FetchedModuleBody { commit, secret_inputs });
         for warning in variables.warnings {
-            self.transcript.log.warn(&warning);
+            self.warn(&warning);
+        }
+        if let Some(own) = own_backend {
+            let location = &self.job.state.location;
+            self.warn(&format!(
+                "{own} is not used: the state is where the runner keeps it ({location}). If resources of this module are in \
+                 another state already, this run would create them again: move that state first, see docs/coming-from.md"
+            ));
         }
         for name in files.removed {
-            let text = format!("ignored `{name}` of the source: state is in the runner's storage");
-            self.transcript.log.warn(&text);
+            self.warn(&format!("ignored `{name}` of the source: state is in the runner's storage"));
         }
         let program = executable::find(self.job.executable, &self.settings)?;
         let environment = self.environment(TokenPhase::Plan);

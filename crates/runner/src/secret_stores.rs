@@ -74,7 +74,7 @@ pub async fn read(job: &mut Job, api: &ApiConnection, stop: &Stop) -> Result<(),
     let stored = std::mem::take(&mut job.stored_variables);
     let silent = || {
         let message = format!("the secret stores have not answered within {} s", TIME.as_secs());
-        Failure::new(FailureClass::Lost, message)
+        Failure::new(FailureClass::Unreachable, message)
     };
     let reading = tokio::time::timeout(TIME, read_all(job, api, stored));
     let found = tokio::select! {
@@ -127,7 +127,7 @@ async fn read_all(
 fn unreadable(variable: &str, of: &SecretReference, as_whom: &str, unread: Unread) -> Failure {
     let (class, reason) = match unread {
         Unread::Refused(reason) => (FailureClass::Config, reason),
-        Unread::Unreachable(reason) => (FailureClass::Lost, reason),
+        Unread::Unreachable(reason) => (FailureClass::Unreachable, reason),
     };
     let message = format!(
         "the variable {variable} cannot be read from the secret store {of}, as {as_whom}: {reason}"

@@ -1,6 +1,6 @@
 //! Distributes each line of OpenTofu's output: to the log, to the facts, and to the stream of events.
 
-use crate::event::{Event, reduced};
+use crate::event::{Event, RUNNER, reduced};
 use crate::{facts::Facts, log::Log, render};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -51,6 +51,9 @@ impl Transcript {
             }
             return;
         };
+        if event.module == RUNNER {
+            return;
+        }
         self.facts.take(&event);
         if let Some(text) = render::text(&event, self.applying) {
             self.log.line(&text);

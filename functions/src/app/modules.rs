@@ -195,6 +195,15 @@ impl App {
                 format!("is {id}, which has applied no module, so it cannot be repeated"),
             ));
         }
+        if former.partial && !order.options.is_partial() {
+            return Err(AppError::invalid(
+                FIELD,
+                format!(
+                    "deployment {id} applied only its targets: repeated as a whole, its module would also change what that run \
+                     left alone. Choose another deployment, or name targets"
+                ),
+            ));
+        }
         let bundle = self.table.bundle(by.org, id).await?;
         let bundle = bundle.ok_or_else(|| {
             AppError::conflict(format!("the module of deployment {id} is no longer stored"))

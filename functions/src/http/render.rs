@@ -10,6 +10,7 @@ use canyon_domain::fetched_module::FetchedModule;
 use canyon_domain::ids::OrgId;
 use canyon_domain::job::{Bundle, Inputs};
 use canyon_domain::module_source::ModuleSource;
+use canyon_domain::plan_options::ResourceAddress;
 use canyon_domain::{deployment, waiting};
 use jiff::Timestamp;
 use serde_json::json;
@@ -72,7 +73,13 @@ pub(super) fn module(of: &deployment::Deployment, bundle: Bundle) -> DeployedMod
         digest,
         inputs,
         hidden_inputs: hidden,
+        targets: addresses(&bundle.options.targets),
+        replace: addresses(&bundle.options.replace),
     }
+}
+
+fn addresses(of: &[ResourceAddress]) -> Vec<String> {
+    of.iter().map(|address| address.as_str().to_owned()).collect()
 }
 
 fn commit(of: &FetchedModule) -> Option<String> {

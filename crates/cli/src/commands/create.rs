@@ -107,10 +107,10 @@ fn of_fields(error: ClientError) -> CliError {
     let flags: Vec<_> = missing
         .filter_map(|field| Some(format!("--set={}=VALUE", field["path"].as_str()?)))
         .collect();
-    match flags.is_empty() {
-        true => error.into(),
-        false => CliError::Explained { refusal: error, hint: format!("add {}", flags.join(" ")) },
+    if flags.is_empty() {
+        return error.into();
     }
+    CliError::Explained { refusal: error, hint: format!("add {}", flags.join(" ")) }
 }
 
 /// Puts the command line's id into the body. Another id in the body is a mistake.

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// The environment
     environment: String,
     /// The id of the deployment to repeat, or its first or last characters; without it, the last successful
-    /// deployment before the current one
+    /// deployment before the current one that was of the whole module
     deployment: Option<String>,
     #[command(flatten)]
     flags: RunFlags,
@@ -71,7 +71,10 @@ async fn before_current(client: &Client, environment: &Resource) -> Result<Deplo
             None if succeeded || began_apply(client, &deployment).await? => {
                 current = Some(deployment.id);
             }
-            Some(_) if succeeded && deployment.mode != "destroy" => return Ok(deployment),
+            // A partial one has applied its targets only: repeated as a whole it would change what it left alone.
+            Some(_) if succeeded && deployment.mode != "destroy" && !deployment.partial => {
+                return Ok(deployment);
+            }
             None | Some(_) => {}
         }
     }

@@ -1,10 +1,13 @@
 //! Values that a shell completes from the server and from the settings' file, with the real bash.
 
 use crate::canned_server::CannedServer;
-use crate::deployments::list;
+use crate::deployments::{list, of_id};
 use serde_json::json as value;
 use std::path::Path;
 use std::process::Command;
+
+const NEWEST: &str = "01970000-0000-7000-8000-000000000002";
+const FORMER: &str = "01970000-0000-7000-8000-000000000001";
 
 /// The candidates of bash for the last of `words`.
 fn completed(folder: &Path, server: &CannedServer, words: &[&str]) -> Vec<String> {
@@ -43,6 +46,7 @@ fn the_shell_completes_ids_from_the_server_and_contexts_from_the_file() {
         ("GET /runners", ids(&["laptop", "cluster"])),
         ("GET /projects", ids(&["shop", "payments/eu"])),
         ("GET /projects/shop/envs", ids(&["dev", "prod"])),
+        ("GET /deployments", list(&[NEWEST, FORMER].map(|id| of_id(id, "succeeded", &value!({}))))),
     ]);
     let at = |words: &[&str]| completed(folder.path(), &server, words);
     assert_eq!(at(&["canyon", "get", "runner", "--org", "local", "l"]), ["laptop"]);
@@ -51,6 +55,15 @@ fn the_shell_completes_ids_from_the_server_and_contexts_from_the_file() {
     assert_eq!(environments, ["dev"]);
     assert_eq!(at(&["canyon", "config", "use-context", "pr"]), ["preview", "prod"]);
     assert_eq!(at(&["canyon", "config", "use-c"]), ["use-context"]);
+    let of_org =
+        |words: &[&str]| at(&[&["canyon", words[0], "--org", "local"], &words[1..]].concat());
+    let found = of_org(&["cancel", "0197000"]);
+    assert_eq!(found, [NEWEST, FORMER], "{:?}", server.requests());
+    assert_eq!(of_org(&["logs", FORMER]), [FORMER]);
+    assert_eq!(of_org(&["logs", "s"]), ["shop"]);
+    assert_eq!(of_org(&["rollback", "shop", "dev", NEWEST]), [NEWEST]);
+    let asked = server.requests().pop().unwrap().what;
+    assert!(asked.contains("project_id=shop") && asked.contains("env_id=dev"), "{asked}");
     // Without an organization, and for a new id, there is nothing to complete.
     assert!(at(&["canyon", "get", "runner", "l"]).is_empty());
     let before = server.requests().len();

@@ -38,7 +38,7 @@ fn a_runner_selects_agents_and_a_profile() {
     `runner_configuration.profile` must be text, not a number
 
     `runner_configuration.agents.ids` must have 1 to 16 entries
-    `runner_configuration.profile` has a reference that is not known; there are `${project.id}`, `${environment.id}`, `${environment.type}` and `${var.NAME}`
+    `runner_configuration.profile` has a reference that is not known; there are `${project.id}`, `${environment.id}`, `${environment.type}`, `${var.NAME}`, and `${project.profile}` in a runner
 
     `runner_configuration.agents` must have either `ids` or `labels`, not both
     `runner_configuration.profile` must have 1 to 255 bytes

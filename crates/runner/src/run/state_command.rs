@@ -63,7 +63,7 @@ impl Run {
                 let removed = self.listed(addresses, tofu).await?;
                 self.refuse_removals(command, removed.len())?;
                 self.change_state(command, tofu, api).await?;
-                Ok(output("removed", &json!(removed))?)
+                Ok(output("removed", &self.shown(&removed))?)
             }
             StateCommand::Mv { from, .. } => {
                 self.listed(std::slice::from_ref(from), tofu).await?;
@@ -76,7 +76,8 @@ impl Run {
             }
             StateCommand::List { addresses } => {
                 self.progress.enter(Phase::Plan);
-                Ok(output("addresses", &json!(self.listed_or_none(addresses, tofu).await?))?)
+                let listed = self.listed_or_none(addresses, tofu).await?;
+                Ok(output("addresses", &self.shown(&listed))?)
             }
             StateCommand::Show { .. } | StateCommand::Pull {} => {
                 self.progress.enter(Phase::Plan);
@@ -109,6 +110,11 @@ impl Run {
             Err(failure) if failure.message == NO_STATE => Ok(BTreeSet::new()),
             listed => listed,
         }
+    }
+
+    /// Addresses for people. The key of an instance may be a secret: it is masked as in the log.
+    fn shown(&self, addresses: &BTreeSet<String>) -> serde_json::Value {
+        addresses.iter().map(|address| self.transcript.log.masked(address)).collect()
     }
 
     /// Ends a run that would remove more resources from the state than its request and its environment allow.

@@ -13,14 +13,13 @@ use crate::shipper::DELIVERY_TIMEOUT;
 use crate::state_file;
 use crate::stop::StopRequest;
 use crate::tofu::Tofu;
-use crate::{backoff::Backoff, host_processes, lock_owner_name, unreachable, workspace};
+use crate::{backoff::Backoff, host_processes, lock_owner_name, unreachable};
 use canyon_api::attempt::{JudgeLockBody, StateReportBody, UnwrittenStateBody};
 use canyon_domain::environment_state::StateFacts;
 use canyon_domain::unwritten_state::{StateEvent, UnwrittenState};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashSet;
 use std::fs;
-use std::io;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -84,15 +83,6 @@ impl Run {
         };
         self.transcript.log.warn(&said);
         Some(said)
-    }
-
-    /// Adds the runner's own line to the events. OpenTofu has ended, so it does not write there now.
-    fn record(&mut self, event: &StateEvent) {
-        let line = serde_json::to_string(event).map_err(io::Error::from);
-        let written = line.and_then(|line| self.workspace.append_line(workspace::EVENTS, &line));
-        if let Err(error) = written {
-            self.transcript.log.warn(&format!("cannot write to the events: {error}"));
-        }
     }
 
     /// Pushes until the storage has the state, or the job must end. A storage that answers and refuses is asked for
