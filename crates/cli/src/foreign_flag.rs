@@ -28,13 +28,11 @@ pub(crate) fn refusal(error: &clap::Error, given: &[String]) -> Option<CliError>
     if !error.use_stderr() {
         return None;
     }
-    let flags = given.iter().take_while(|one| *one != "--");
-    let (flag, instead) = flags
-        .filter_map(|one| {
-            let name = one.split_once('=').map_or(one.as_str(), |(name, _)| name);
-            FLAGS.iter().find(|(flag, _)| *flag == name)
-        })
-        .next()?;
+    let mut flags = given.iter().take_while(|one| *one != "--");
+    let (flag, instead) = flags.find_map(|one| {
+        let name = one.split_once('=').map_or(one.as_str(), |(name, _)| name);
+        FLAGS.iter().find(|(flag, _)| *flag == name)
+    })?;
     let message = format!("`{flag}` is a flag of OpenTofu, and `canyon` has its own");
     Some(CliError::usage_with_hint(message, *instead))
 }
