@@ -2,10 +2,7 @@
 
 use crate::assignment::Assignment;
 use crate::error::CliError;
-use crate::resource::Resource;
-use crate::stored_parts::StoredParts;
 use crate::yaml;
-use canyon_api::client::Client;
 use serde_json::{Map, Value};
 use std::io::{self, Read};
 use std::path::Path;
@@ -36,31 +33,8 @@ impl BodyArguments {
         assigned(self.documents()?, &self.assignments()?)
     }
 
-    /// The body of a change of `resource`: single values change what is stored there, and keep the rest of the part that
-    /// they are in. The stored resource is read only if that is needed.
-    pub(crate) async fn change_of(
-        &self,
-        resource: &Resource,
-        client: &Client,
-    ) -> Result<Map<String, Value>, CliError> {
-        let (mut body, assignments) = (self.documents()?, self.assignments()?);
-        let parts = StoredParts::of(resource.kind, &assignments);
-        if parts.is_empty() {
-            return assigned(body, &assignments);
-        }
-        // Invalid values are reported before any request.
-        for assignment in &assignments {
-            assignment.value()?;
-        }
-        match client.get(&resource.path()).await {
-            Ok(stored) => parts.add_to(&mut body, &stored),
-            Err(error) => return Err(resource.explain(client, error).await),
-        }
-        assigned(body, &assignments)
-    }
-
     /// The merged documents of `--set-yaml`.
-    fn documents(&self) -> Result<Map<String, Value>, CliError> {
+    pub(crate) fn documents(&self) -> Result<Map<String, Value>, CliError> {
         let mut body = Value::Object(Map::new());
         for given in &self.set_yaml {
             let value = document(given)?;
@@ -78,13 +52,14 @@ impl BodyArguments {
         }
     }
 
-    fn assignments(&self) -> Result<Vec<Assignment>, CliError> {
+    /// The assignments of `--set`.
+    pub(crate) fn assignments(&self) -> Result<Vec<Assignment>, CliError> {
         self.set.iter().map(|given| Ok(Assignment::parse(given)?)).collect()
     }
 }
 
 /// `body` after `assignments`.
-fn assigned(
+pub(crate) fn assigned(
     body: Map<String, Value>,
     assignments: &[Assignment],
 ) -> Result<Map<String, Value>, CliError> {

@@ -33,6 +33,7 @@ mod hint;
 mod identity;
 mod jq;
 mod json_lines;
+mod list_tip;
 #[cfg(feature = "local")]
 mod listen_address;
 #[cfg(feature = "local")]
@@ -85,7 +86,7 @@ pub fn run() -> ExitCode {
                 return error.exit().into();
             }
             // clap formats its errors, and prints help to stdout; a closed pipe is not an error.
-            let error = suggestion::of_list(suggestion::narrow(error), &given);
+            let error = list_tip::of_list(suggestion::narrow(error), &given);
             let _ = match suggestion::without_rust_words(&error) {
                 Some(text) => write!(std::io::stderr(), "{text}"),
                 None => error.print(),

@@ -1,14 +1,40 @@
 //! `--set` into a part of what is stored: the API replaces a part as a whole, so the rest of it is read first.
 
 use crate::assignment::{Assignment, Step};
-use crate::resource::Kind;
+use crate::body::{BodyArguments, assigned};
+use crate::error::CliError;
+use crate::resource::{Kind, Resource};
+use canyon_api::client::Client;
 use serde_json::{Map, Value};
 
 const CONFIGURATION: &str = "runner_configuration";
 
+/// The body of a change of `resource`: single values change what is stored there, and keep the rest of the part that they
+/// are in. The stored resource is read only if that is needed.
+pub(crate) async fn change_of(
+    resource: &Resource,
+    given: &BodyArguments,
+    client: &Client,
+) -> Result<Map<String, Value>, CliError> {
+    let (mut body, assignments) = (given.documents()?, given.assignments()?);
+    let parts = StoredParts::of(resource.kind, &assignments);
+    if parts.is_empty() {
+        return assigned(body, &assignments);
+    }
+    // Invalid values are reported before any request.
+    for assignment in &assignments {
+        assignment.value()?;
+    }
+    match client.get(&resource.path()).await {
+        Ok(stored) => parts.add_to(&mut body, &stored),
+        Err(error) => return Err(resource.explain(client, error).await),
+    }
+    assigned(body, &assignments)
+}
+
 /// A part that the API replaces as a whole: the names of the members that lead to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part(Vec<String>);
+struct Part(Vec<String>);
 
 impl Part {
     /// The part that an assignment changes inside, if there is one.
@@ -49,7 +75,7 @@ impl Part {
 
 /// The assignments of an update that need the stored resource.
 #[derive(Debug)]
-pub(crate) struct StoredParts {
+struct StoredParts {
     parts: Vec<Part>,
     /// The configurations that get a `type`, with that type.
     types: Vec<(String, String)>,
@@ -60,7 +86,7 @@ pub(crate) struct StoredParts {
 impl StoredParts {
     /// What `assignments` change inside the stored parts of a resource. The API itself merges the parts of the other
     /// kinds.
-    pub(crate) fn of(kind: Kind, assignments: &[Assignment]) -> Self {
+    fn of(kind: Kind, assignments: &[Assignment]) -> Self {
         let is_replaced = match kind {
             Kind::Runner | Kind::Agent => true,
             Kind::Plain(kind) => kind.replaces_parts(),
@@ -89,13 +115,13 @@ impl StoredParts {
     }
 
     /// Whether nothing of the stored resource is needed.
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.parts.is_empty() && !self.needs_type
     }
 
     /// Adds to `body`, which the files gave, what is `stored` of the parts that it does not have. A part whose
     /// configuration gets another type begins empty.
-    pub(crate) fn add_to(&self, body: &mut Map<String, Value>, stored: &Value) {
+    fn add_to(&self, body: &mut Map<String, Value>, stored: &Value) {
         for part in &self.parts {
             let stored_type = stored[part.root()]["type"].as_str();
             let changes = |(root, given): &(String, String)| {

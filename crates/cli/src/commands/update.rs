@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::plain_resource;
 use crate::resource::{Kind, Resource};
+use crate::stored_parts;
 use canyon_api::client::Client;
 use serde_json::Value;
 
@@ -105,7 +106,7 @@ pub(crate) async fn run(
             ));
         }
     };
-    let mut body = body.change_of(&resource, client).await?;
+    let mut body = stored_parts::change_of(&resource, &body, client).await?;
     if body.is_empty() {
         return Err(CliError::usage_with_hint(
             "no change was given",
