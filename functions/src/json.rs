@@ -1,5 +1,6 @@
 //! Reads JSON of a caller into a type, for the bodies of HTTP requests and the details of events.
 
+use crate::json_words::Fault;
 use canyon_domain::field_error::FieldErrors;
 use serde::de::DeserializeOwned;
 
@@ -7,8 +8,6 @@ use serde::de::DeserializeOwned;
 pub(crate) const MAX_BYTES: usize = 256 * 1024;
 /// The most characters of a reason. serde's text repeats the value, which may be long.
 const LONGEST_REASON: usize = 300;
-/// How serde's messages begin that repeat the faulty value.
-const REPEATS_VALUE: [&str; 3] = ["invalid type: ", "invalid value: ", "unknown variant "];
 
 /// Why a text cannot be read into a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +70,7 @@ fn fault(parent: &str, words: &str) -> FieldFault {
     let words = words.rsplit_once(" at line ").map_or(words, |(words, _)| words);
     let is_cut = words.chars().count() > LONGEST_REASON;
     let words: String = words.chars().take(LONGEST_REASON).collect();
-    let reason = words.escape_debug().to_string().replace("\\'", "'");
+    let reason = words.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"");
     let parent = parent.trim_matches('.');
     for (beginning, meaning) in
         [("missing field `", "is required"), ("unknown field `", "is not a known field")]
@@ -89,8 +88,17 @@ fn fault(parent: &str, words: &str) -> FieldFault {
         };
     }
     let path = if parent.is_empty() { "body" } else { parent };
-    let reason_without_value = without_value(&reason, is_cut);
-    FieldFault { path: path.to_owned(), reason, reason_without_value }
+    let path = path.to_owned();
+    if !Fault::repeats_value(&reason) {
+        return FieldFault { path, reason_without_value: reason.clone(), reason };
+    }
+    // A reason that was cut has lost the end of the value, so the text after the value cannot be found.
+    if let Some(fault) = Fault::read(&reason).filter(|_| !is_cut) {
+        let reason_without_value = fault.requirement();
+        return FieldFault { path, reason: fault.with_value(), reason_without_value };
+    }
+    let reason = "has a value of another type or form".to_owned();
+    FieldFault { path, reason_without_value: reason.clone(), reason }
 }
 
 /// The path of `field`: serde gives the path of its object, or for an unknown field sometimes its own.
@@ -101,17 +109,6 @@ fn path_of(parent: &str, field: &str) -> String {
         parent.to_owned()
     } else {
         format!("{parent}.{field}")
-    }
-}
-
-/// A reason that was cut has lost the end of the value, so the text after the value cannot be found.
-fn without_value(reason: &str, is_cut: bool) -> String {
-    if !REPEATS_VALUE.iter().any(|beginning| reason.starts_with(beginning)) {
-        return reason.to_owned();
-    }
-    match reason.rsplit_once(", expected ") {
-        Some((_, expected)) if !is_cut => format!("must be {expected}"),
-        _ => "has a value of another type or form".to_owned(),
     }
 }
 
@@ -160,7 +157,7 @@ mod tests {
                 "is not a known field, expected `mode` or `inputs`",
             ),
             (r#"{"other": 1}"#.to_owned(), "other", "is not a known field, expected `inner`"),
-            (format!(r#"{{"inner": "{secret}"}}"#), "inner", "must be struct Inner"),
+            (format!(r#"{{"inner": "{secret}"}}"#), "inner", "must be an object"),
             (format!(r#"{{"inner": {{"mode": "{secret}"}}}}"#), "inner.mode", "must be `deploy`"),
             (
                 format!(r#"{{"inner": {{"mode": "deploy", "inputs": "{long}"}}}}"#),
@@ -170,9 +167,9 @@ mod tests {
             (
                 r#"{"inner": {"mode": "deploy", "inputs": {"a": 256}}}"#.to_owned(),
                 "inner.inputs.a",
-                "must be u8",
+                "must be a whole number from 0 to 255",
             ),
-            ("7".to_owned(), "body", "must be struct Body"),
+            ("7".to_owned(), "body", "must be an object"),
         ] {
             let JsonError::Field(fault) = refused(&text) else { panic!("{text}") };
             assert_eq!((&*fault.path, &*fault.reason_without_value), (path, reason), "{text}");

@@ -10,6 +10,7 @@ pub mod changes;
 pub mod function;
 pub mod http;
 mod json;
+mod json_words;
 mod quoted;
 mod waits;
 mod watched;

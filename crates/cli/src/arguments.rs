@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Explain(variables::ExplainArguments),
     /// Deploy a module to an environment
     Deploy(deploy::Arguments),
+    /// Plan a deployment, and change nothing
+    Plan(deploy::Arguments),
     /// Repeat an earlier deployment of an environment
     Rollback(rollback::Arguments),
     /// Destroy everything in an environment's state

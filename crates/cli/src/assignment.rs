@@ -41,6 +41,17 @@ pub(crate) struct Assignment {
 const CONFIGURATIONS: [&str; 5] =
     ["runner_configuration", "state_storage_configuration", "store_configuration", "job", "agents"];
 
+/// The members at the top of a request that are lists or objects themselves.
+const STRUCTURED: [&str; 7] = [
+    "fallback_runner_ids",
+    "labels",
+    "rules",
+    "runner_types",
+    "scoped_roles",
+    "scopes",
+    "trust_policies",
+];
+
 /// The members at the top of a request that are typed too: true, false, or `null` for "no limit".
 const TYPED: [&str; 4] = ["disabled", "run_untagged_jobs", "migrate", "deletion_protection"];
 
@@ -77,7 +88,7 @@ impl Assignment {
         let is_inside = CONFIGURATIONS.contains(&root) && self.path.len() > 1;
         let value = if is_inside || TYPED.contains(&root) {
             typed(&self.text)
-        } else if CONFIGURATIONS.contains(&root) {
+        } else if CONFIGURATIONS.contains(&root) || STRUCTURED.contains(&root) {
             structured(&self.text)
         } else {
             Ok(Value::String(self.text.clone()))

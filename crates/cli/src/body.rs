@@ -15,6 +15,8 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(crate) struct BodyArguments {
     /// Set one value: `path=value`. The path may be nested: `runner_configuration.job.subnets[0]=...`
     ///
+    /// `update` changes only that value, and keeps the rest of what is stored.
+    ///
     /// Below `runner_configuration`, `state_storage_configuration`, `store_configuration`, `deletion_protection`, `job`
     /// and `agents`, and for `disabled`, `run_untagged_jobs` and `migrate`, `true`, `3` and `null` are typed values unless quoted, and `[..]`
     /// and `{..}` are lists and objects; everywhere else a value is text.
@@ -28,6 +30,11 @@ pub(crate) struct BodyArguments {
 impl BodyArguments {
     /// The body. A later file or value overrides an earlier one; objects are merged, lists replaced.
     pub(crate) fn body(&self) -> Result<Map<String, Value>, CliError> {
+        assigned(self.documents()?, &self.assignments()?)
+    }
+
+    /// The merged documents of `--set-yaml`.
+    pub(crate) fn documents(&self) -> Result<Map<String, Value>, CliError> {
         let mut body = Value::Object(Map::new());
         for given in &self.set_yaml {
             let value = document(given)?;
@@ -39,13 +46,30 @@ impl BodyArguments {
             }
             merge(&mut body, value);
         }
-        for given in &self.set {
-            Assignment::parse(given)?.apply(&mut body)?;
-        }
         match body {
             Value::Object(members) => Ok(members),
-            _ => Err(CliError::usage("--set: the path of a body begins with a name")),
+            _ => Ok(Map::new()),
         }
+    }
+
+    /// The assignments of `--set`.
+    pub(crate) fn assignments(&self) -> Result<Vec<Assignment>, CliError> {
+        self.set.iter().map(|given| Ok(Assignment::parse(given)?)).collect()
+    }
+}
+
+/// `body` after `assignments`.
+pub(crate) fn assigned(
+    body: Map<String, Value>,
+    assignments: &[Assignment],
+) -> Result<Map<String, Value>, CliError> {
+    let mut body = Value::Object(body);
+    for assignment in assignments {
+        assignment.apply(&mut body)?;
+    }
+    match body {
+        Value::Object(members) => Ok(members),
+        _ => Err(CliError::usage("--set: the path of a body begins with a name")),
     }
 }
 

@@ -34,6 +34,7 @@ mod state_run;
 pub(crate) mod status;
 pub(crate) mod switch;
 pub(crate) mod token;
+mod type_protection;
 pub(crate) mod update;
 pub(crate) mod variable_scope;
 pub(crate) mod variable_table;

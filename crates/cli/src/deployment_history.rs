@@ -71,7 +71,7 @@ pub(crate) fn filter_of(environment: &Resource) -> DeploymentQuery {
 ///
 /// # Errors
 ///
-/// [`CliError::NotFound`] with the nearest name if there is no such environment; [`CliError::Absent`] if it
+/// [`CliError::Explained`] with the nearest name if there is no such environment; [`CliError::Absent`] if it
 /// has no deployment.
 pub(crate) async fn latest(
     client: &Client,

@@ -221,7 +221,8 @@ fn environment(deployment: &Deployment) -> String {
     format!("{}/{}", deployment.project_id, deployment.env_id)
 }
 
-fn mode(deployment: &Deployment) -> String {
+/// What a deployment does, for a table.
+pub(crate) fn mode(deployment: &Deployment) -> String {
     let is_plan = deployment.plan_only && deployment.mode != "state";
     let plan = if is_plan { " (plan)" } else { "" };
     format!("{}{plan}", deployment.mode)

@@ -67,7 +67,11 @@ async fn call(command: Command, flags: &SettingFlags, output: Output) -> Result<
     let settings = renewed(settings, output).await?;
     let client = client(&settings, output)?;
     let _renewal = Renewal::start(&settings, &client, output);
+    let is_whoami = matches!(command, Command::Whoami(_));
     let done = run(command, &client, output).await;
+    if is_whoami && done.is_ok() {
+        output.notice(&format!("the commands use {}", settings.source_of_token()));
+    }
     done.map_err(|error| refused(&settings, error))
 }
 
@@ -83,6 +87,7 @@ async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, 
         Command::Unset(arguments) => variables::unset(arguments, client, output).await,
         Command::Explain(arguments) => variables::explain(arguments, client, output).await,
         Command::Deploy(arguments) => deploy::run(arguments, client, output).await,
+        Command::Plan(arguments) => deploy::plan(arguments, client, output).await,
         Command::Rollback(arguments) => rollback::run(arguments, client, output).await,
         Command::Destroy(arguments) => destroy::run(arguments, client, output).await,
         Command::Import(arguments) => import::run(arguments, client, output).await,

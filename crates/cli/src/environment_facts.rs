@@ -24,7 +24,7 @@ impl EnvironmentFacts {
     ///
     /// # Errors
     ///
-    /// [`CliError::NotFound`] with the nearest name, or the client's error.
+    /// [`CliError::Explained`] with the nearest name, or the client's error.
     pub(crate) async fn read(client: &Client, environment: &Resource) -> Result<Self, CliError> {
         match client.get(&environment.path()).await {
             Ok(found) => Ok(Self {

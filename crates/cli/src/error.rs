@@ -45,13 +45,13 @@ pub(crate) enum CliError {
     /// The server could not be reached, refused, or failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// No resource has that name.
+    /// A refusal to which the command knows more than the server says, such as a similar name that exists.
     #[error("{refusal}")]
-    NotFound {
+    Explained {
         /// The server's refusal; not called `source`, since its text is already the whole message.
         refusal: ClientError,
-        /// The existing name that is most like it.
-        nearest: String,
+        /// What the user can do.
+        hint: String,
     },
     /// Something that the command searched for does not exist.
     #[error("{message}")]
@@ -187,6 +187,17 @@ impl CliError {
         matches!(self, Self::Client(error) if error.status() == Some(403))
     }
 
+    /// The same error; if Canyon refuses a request that only a run on this machine needs, it says what that needs.
+    #[cfg(feature = "local")]
+    pub(crate) fn of_local_run(mut self) -> Self {
+        if let Self::Client(ClientError::Refused { status: 403, body, .. }) = &mut self {
+            "--local registers this machine as an agent for a while, and adopts it: your token needs the role `admin` in \
+             the organization for that"
+                .clone_into(&mut body.message);
+        }
+        self
+    }
+
     /// The exit code for this error.
     pub(crate) fn exit(&self) -> Exit {
         match self {
@@ -196,7 +207,7 @@ impl CliError {
             | Self::Yaml(_)
             | Self::Assignment(_)
             | Self::Ambiguous { .. } => Exit::Usage,
-            Self::NotFound { refusal: source, .. }
+            Self::Explained { refusal: source, .. }
             | Self::Client(source)
             | Self::ConnectionLost { source, .. } => of_client(source),
             Self::Deployment { .. }
@@ -223,7 +234,7 @@ impl CliError {
             return shortened(lines.clone());
         }
         let (Self::Client(ClientError::Refused { body, .. })
-        | Self::NotFound { refusal: ClientError::Refused { body, .. }, .. }) = self
+        | Self::Explained { refusal: ClientError::Refused { body, .. }, .. }) = self
         else {
             return Vec::new();
         };
@@ -246,10 +257,13 @@ impl CliError {
     /// The first line: the message, unless the lines of [`Self::details`] say all of it.
     pub(crate) fn headline(&self) -> String {
         match self {
-            Self::Client(ClientError::Refused { body, .. }) => match repeated(body) {
-                Some(count) if count > 1 => format!("the request has {count} faults"),
-                Some(_) | None => self.to_string(),
-            },
+            Self::Client(ClientError::Refused { body, .. })
+            | Self::Explained { refusal: ClientError::Refused { body, .. }, .. } => {
+                match repeated(body) {
+                    Some(count) if count > 1 => format!("the request has {count} faults"),
+                    Some(_) | None => self.to_string(),
+                }
+            }
             _ => self.to_string(),
         }
     }

@@ -4,7 +4,7 @@ use crate::arguments::Cli;
 use clap::{Command, CommandFactory as _};
 
 /// Of each command that does not have its own, the lines of its example.
-const EXAMPLES: [(&str, &[&str]); 36] = [
+const EXAMPLES: [(&str, &[&str]); 37] = [
     (
         "create",
         &[
@@ -44,6 +44,7 @@ const EXAMPLES: [(&str, &[&str]); 36] = [
             "canyon deploy shop dev --module git::https://github.com/acme/app.git?ref=v1.2.0 --no-wait",
         ],
     ),
+    ("plan", &["canyon plan shop dev --module ./app --var replicas=2"]),
     ("rollback", &["canyon rollback shop dev"]),
     ("destroy", &["canyon destroy shop dev"]),
     (

@@ -3,6 +3,7 @@
 use crate::error::CliError;
 use crate::suggestion;
 use canyon_api::client::ClientError;
+use std::error::Error;
 
 /// The hint for an error, if it has one.
 pub(crate) fn hint(error: &CliError) -> Option<String> {
@@ -26,7 +27,7 @@ pub(crate) fn hint(error: &CliError) -> Option<String> {
         CliError::Client(error) | CliError::ConnectionLost { source: error, .. } => {
             of_client(error)
         }
-        CliError::NotFound { nearest, .. } => Some(format!("did you mean `{nearest}`?")),
+        CliError::Explained { hint, .. } => Some(hint.clone()),
         CliError::Deployment { id, .. } => Some(format!("read its log with `canyon logs {id}`")),
         CliError::TimedOut { id, .. } | CliError::Detached { id } => {
             Some(format!("follow it with `canyon wait {id}`, or stop it with `canyon cancel {id}`"))
@@ -53,6 +54,7 @@ fn variable(what: &str) -> &'static str {
 
 fn of_client(error: &ClientError) -> Option<String> {
     let text = match (error, error.status()) {
+        (ClientError::Unreachable { source, .. }, _) if is_of_certificate(source) => AUTHORITIES,
         (ClientError::Unreachable { .. }, _) => {
             "start Canyon on this machine with `canyon local`, or correct CANYON_API_URL"
         }
@@ -72,6 +74,22 @@ fn of_client(error: &ClientError) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+/// The hint for a certificate that this machine does not trust.
+pub(crate) const AUTHORITIES: &str = "if the certificate is of an authority of your own, name the file with that \
+     authority (PEM) in SSL_CERT_FILE";
+
+/// Whether a connection failed because of the server's certificate.
+pub(crate) fn is_of_certificate(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if cause.to_string().contains("peer certificate") {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 /// The name that `given` is probably a misspelling of.

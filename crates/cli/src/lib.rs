@@ -27,11 +27,13 @@ mod error;
 mod examples;
 mod exit;
 mod follow;
+mod foreign_flag;
 mod hcl;
 mod hint;
 mod identity;
 mod jq;
 mod json_lines;
+mod list_tip;
 #[cfg(feature = "local")]
 mod listen_address;
 #[cfg(feature = "local")]
@@ -50,6 +52,7 @@ mod retry;
 mod settings;
 mod sign_in;
 mod since;
+mod stored_parts;
 mod suggestion;
 mod summary;
 mod table;
@@ -65,6 +68,7 @@ use commands::completion::VARIABLE;
 use error::CliError;
 use exit::Exit;
 use output::{Format, Output};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Runs the command that this process's arguments give.
@@ -75,9 +79,18 @@ pub fn run() -> ExitCode {
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let given: Vec<String> =
+                std::env::args_os().skip(1).map(|one| one.to_string_lossy().into_owned()).collect();
+            if let Some(error) = foreign_flag::refusal(&error, &given) {
+                Output::new(Format::Table, None).error(&error);
+                return error.exit().into();
+            }
             // clap formats its errors, and prints help to stdout; a closed pipe is not an error.
-            let error = suggestion::narrow(error);
-            let _ = error.print();
+            let error = list_tip::of_list(suggestion::narrow(error), &given);
+            let _ = match suggestion::without_rust_words(&error) {
+                Some(text) => write!(std::io::stderr(), "{text}"),
+                None => error.print(),
+            };
             return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
         }
     };

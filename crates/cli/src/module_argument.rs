@@ -65,15 +65,19 @@ pub(crate) fn folder(given: &str) -> Option<PathBuf> {
 }
 
 /// The address of a module that is not a folder. Terraform's short forms for git are written out
-/// (<https://developer.hashicorp.com/terraform/language/modules/sources#github>): `git@host:path`, `github.com/org/repo`.
-/// A folder of such a name begins with `./`, as for Terraform.
+/// (<https://developer.hashicorp.com/terraform/language/modules/sources#github>): `user@host:path`,
+/// `github.com/org/repo`. A folder of such a name begins with `./`, as for Terraform.
 fn address(given: &str) -> Option<String> {
     if given.starts_with("sha256:") || given.starts_with("oci://") {
         return Some(given.to_owned());
     }
     let short = given.strip_prefix("git::").unwrap_or(given);
-    if let Some((host, path)) = short.strip_prefix("git@").and_then(|rest| rest.split_once(':')) {
-        return Some(format!("git::ssh://git@{host}/{}", path.trim_start_matches('/')));
+    if let Some((login, path)) = short.split_once(':')
+        && let Some((user, host)) = login.split_once('@')
+        && !user.is_empty()
+        && !login.contains('/')
+    {
+        return Some(format!("git::ssh://{user}@{host}/{}", path.trim_start_matches('/')));
     }
     if short.starts_with("github.com/") {
         return Some(format!("git::https://{short}"));
@@ -151,6 +155,7 @@ mod tests {
                 "git@example.com:team/lib.git//vpc?ref=v1",
                 "git::ssh://git@example.com/team/lib.git//vpc?ref=v1",
             ),
+            ("root@example.com:/srv/lib.git", "git::ssh://root@example.com/srv/lib.git"),
             ("git::git@example.com:lib.git", "git::ssh://git@example.com/lib.git"),
             ("github.com/team/lib?ref=v1", "git::https://github.com/team/lib?ref=v1"),
             ("git::https://example.com/lib.git", "git::https://example.com/lib.git"),
@@ -164,6 +169,8 @@ mod tests {
             "../lib",
             "lib//sub",
             "git@example.com",
+            "./git@example.com:lib",
+            "@example.com:lib",
             "https://example.com/lib.zip",
         ] {
             assert_eq!(address(given), None, "{given}");

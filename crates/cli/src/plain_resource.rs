@@ -7,6 +7,7 @@ use crate::body::BodyArguments;
 macro_rules! plain_resources {
     ($($one:ident, $many:ident {
         noun: $noun:literal, singular: $singular:literal, plural: $plural:literal, path: $path:literal,
+        short: [$($short_one:literal, $short_many:literal)?],
         columns: $columns:expr,
         create: $create:literal,
         get: $get:literal,
@@ -36,21 +37,26 @@ macro_rules! plain_resources {
                 match self { $(Self::$one => $path,)+ }
             }
 
+            /// Whether an update replaces each part that it gives, and a part has more than one value.
+            pub(crate) fn replaces_parts(self) -> bool {
+                !matches!(self, Self::SecretStore | Self::EnvironmentType)
+            }
+
             /// The columns of a list.
             pub(crate) fn columns(self) -> &'static [&'static str] {
                 match self { $(Self::$one => &$columns,)+ }
             }
         }
 
-        plain_resources!(@ with body Create, $($create, $plural, $one,)+);
-        plain_resources!(@ with body Update, $($update, $plural, $one,)+);
-        plain_resources!(@ with id Get, $($get, $plural, $one,)+);
-        plain_resources!(@ with id Delete, $($delete, $plural, $one,)+);
+        plain_resources!(@ with body Create, $($create, [$plural $(, $short_one)?], $one,)+);
+        plain_resources!(@ with body Update, $($update, [$plural $(, $short_one)?], $one,)+);
+        plain_resources!(@ with id Get, $($get, [$plural $(, $short_one)?], $one,)+);
+        plain_resources!(@ with id Delete, $($delete, [$plural $(, $short_one)?], $one,)+);
 
         /// A list of them.
         #[derive(Debug, clap::Subcommand)]
         pub(crate) enum List {
-            $(#[doc = $list] #[command(visible_alias = $singular)] $many,)+
+            $(#[doc = $list] #[command(visible_aliases = [$singular $(, $short_many, $short_one)?])] $many,)+
         }
 
         impl List {
@@ -59,11 +65,11 @@ macro_rules! plain_resources {
             }
         }
     };
-    (@ with body $name:ident, $($help:literal, $plural:literal, $one:ident,)+) => {
+    (@ with body $name:ident, $($help:literal, $aliases:expr, $one:ident,)+) => {
         /// One of them, with the body of the request.
         #[derive(Debug, clap::Subcommand)]
         pub(crate) enum $name {
-            $(#[doc = $help] #[command(visible_alias = $plural)] $one {
+            $(#[doc = $help] #[command(visible_aliases = $aliases)] $one {
                 /// Its id
                 id: String,
                 #[command(flatten)]
@@ -77,11 +83,11 @@ macro_rules! plain_resources {
             }
         }
     };
-    (@ with id $name:ident, $($help:literal, $plural:literal, $one:ident,)+) => {
+    (@ with id $name:ident, $($help:literal, $aliases:expr, $one:ident,)+) => {
         /// One of them.
         #[derive(Debug, clap::Subcommand)]
         pub(crate) enum $name {
-            $(#[doc = $help] #[command(visible_alias = $plural)] $one {
+            $(#[doc = $help] #[command(visible_aliases = $aliases)] $one {
                 /// Its id
                 id: String,
             },)+
@@ -98,6 +104,7 @@ macro_rules! plain_resources {
 plain_resources! {
     EnvironmentType, EnvironmentTypes {
         noun: "environment type", singular: "environment-type", plural: "environment-types", path: "env-types",
+        short: ["env-type", "env-types"],
         columns: ["id", "display_name", "created_at"],
         create: "A type of environments",
         get: "An environment type",
@@ -107,6 +114,7 @@ plain_resources! {
     }
     EventSource, EventSources {
         noun: "event source", singular: "event-source", plural: "event-sources", path: "event-sources",
+        short: [],
         columns: ["id", "account", "source", "rule", "project", "role"],
         create: "An AWS account whose events on the bus may request deployments",
         get: "An event source",
@@ -117,24 +125,27 @@ plain_resources! {
     IdentityProvider, IdentityProviders {
         noun: "identity provider", singular: "identity-provider", plural: "identity-providers",
         path: "identity-providers",
+        short: [],
         columns: ["id", "issuer", "client_id", "description", "updated_at"],
         create: "An issuer whose people sign in, with the roles of their groups",
         get: "An identity provider",
-        update: "An identity provider; its `rules` replace the stored ones, and its people must sign in again",
+        update: "An identity provider; `rules` in --set-yaml replace the stored ones, and its people must sign in again",
         delete: "An identity provider: its people cannot sign in any more, and their tokens expire",
         list: "Issuers whose people sign in",
     }
     RunnerProfile, RunnerProfiles {
         noun: "runner profile", singular: "runner-profile", plural: "runner-profiles", path: "runner-profiles",
+        short: [],
         columns: ["id", "runner_types", "description", "updated_at"],
         create: "A profile: settings that runners of agents use by its name",
         get: "A runner profile",
-        update: "A profile; a given `job` replaces the stored one",
+        update: "A profile; --set changes single values, and a `job` in --set-yaml replaces the stored one",
         delete: "A runner profile: deployments that need it fail from then on",
         list: "Profiles of runners",
     }
     SecretStore, SecretStores {
         noun: "secret store", singular: "secret-store", plural: "secret-stores", path: "secret-stores",
+        short: [],
         columns: ["id", "type", "description", "updated_at"],
         create: "A place where jobs read secrets themselves: Vault, a cloud's secret manager, a cluster's Secrets",
         get: "A secret store",
@@ -144,10 +155,11 @@ plain_resources! {
     }
     ServiceAccount, ServiceAccounts {
         noun: "service account", singular: "service-account", plural: "service-accounts", path: "service-accounts",
+        short: [],
         columns: ["id", "role", "scoped_roles", "runner_id", "description", "updated_at"],
         create: "A machine that signs in with a token of another issuer",
         get: "A service account",
-        update: "A service account; its `trust_policies` replace the stored ones, and its tokens expire",
+        update: "A service account; `trust_policies` in --set-yaml replace the stored ones, and its tokens expire",
         delete: "A service account: no machine can sign in as it any more, and its tokens expire",
         list: "Machines that sign in with tokens of other issuers",
     }

@@ -62,9 +62,10 @@ const ENVIRONMENT_COLUMNS: [&str; 7] =
     ["project_id", "id", "env_type_id", "runner_id", "status", "resources", "display_name"];
 
 /// Columns that may be long are last.
-const AGENT_COLUMNS: [&str; 10] = [
+const AGENT_COLUMNS: [&str; 11] = [
     "id",
     "state",
+    "disabled",
     "availability",
     "runner_id",
     "labels",
@@ -120,15 +121,68 @@ impl Resource {
         if error.status() != Some(404) || self.kind == Kind::Organization {
             return error.into();
         }
-        let Ok(items) = client.list(&self.collection(), &[]).await else { return error.into() };
-        let id = |item: &Value| item.get("id").and_then(Value::as_str).map(str::to_owned);
-        let ids: Vec<String> = items.iter().filter_map(id).collect();
-        match hint::nearest(&self.id, &ids) {
-            Some(nearest) => CliError::NotFound { refusal: error, nearest: nearest.to_owned() },
+        let hint = match (self.siblings(client).await, &self.project) {
+            (Some(ids), _) => {
+                hint::nearest(&self.id, &ids).map(|nearest| format!("did you mean `{nearest}`?"))
+            }
+            (None, Some(project)) => {
+                let project = Self::new(Kind::Project, project.clone());
+                let nearest = project.nearest(client).await;
+                nearest.map(|nearest| format!("did you mean the project `{nearest}`?"))
+            }
+            (None, None) => None,
+        };
+        match hint {
+            Some(hint) => CliError::Explained { refusal: error, hint },
             None => error.into(),
         }
     }
+
+    /// The id, of those that the caller sees, that this one is probably a misspelling of.
+    pub(crate) async fn nearest(&self, client: &Client) -> Option<String> {
+        hint::nearest(&self.id, &self.siblings(client).await?).map(str::to_owned)
+    }
+
+    /// The ids in the list that would contain this resource, as far as the caller sees them.
+    async fn siblings(&self, client: &Client) -> Option<Vec<String>> {
+        let items = client.list(&self.collection(), &[]).await.ok()?;
+        let id = |item: &Value| item.get("id").and_then(Value::as_str).map(str::to_owned);
+        Some(items.iter().filter_map(id).collect())
+    }
+
+    /// Adds to the refusal of a request that names a missing project or environment what the caller sees instead.
+    pub(crate) async fn explain_target(
+        project: &str,
+        environment: &str,
+        client: &Client,
+        error: ClientError,
+    ) -> CliError {
+        let missing = match &error {
+            ClientError::Refused { body, .. } if error.status() == Some(409) => {
+                match body.details.get("fields").and_then(|fields| fields[0]["path"].as_str()) {
+                    Some("project_id") => Self::new(Kind::Project, project.to_owned()),
+                    Some("env_id") => Self::environment(project.to_owned(), environment.to_owned()),
+                    _ => return error.into(),
+                }
+            }
+            _ => return error.into(),
+        };
+        let Some(seen) = missing.siblings(client).await else { return error.into() };
+        let hint = match (hint::nearest(&missing.id, &seen), &seen[..]) {
+            (Some(nearest), _) => format!("did you mean `{nearest}`?"),
+            (None, []) => return error.into(),
+            (None, seen) => {
+                let shown = &seen[..seen.len().min(MAX_NAMES)];
+                let rest = if seen.len() > MAX_NAMES { ", and others" } else { "" };
+                format!("your token sees `{}`{rest}", shown.join("`, `"))
+            }
+        };
+        CliError::Explained { refusal: error, hint }
+    }
 }
+
+/// More names than this do not fit a line.
+const MAX_NAMES: usize = 8;
 
 /// The path of the list of a kind.
 pub(crate) fn collection(kind: Kind, project: Option<&str>) -> Vec<&str> {

@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) token: SecretString,
     /// The context in which a person has signed in and that all of them are from: its token can be renewed.
     pub(crate) signed_in: Option<ContextName>,
+    /// The context whose token it is; none if the token is `CANYON_TOKEN`.
+    pub(crate) token_of: Option<ContextName>,
 }
 
 /// The settings that flags give.
@@ -82,9 +84,10 @@ impl Settings {
         file: &ConfigFile,
     ) -> Result<Self, CliError> {
         let missing = |what| CliError::MissingSetting { what };
-        let Given { url, org, token, signed_in } = given(flags, variable, file)?;
+        let Given { url, org, token, signed_in, token_of } = given(flags, variable, file)?;
         Ok(Self {
             signed_in,
+            token_of,
             url: address(&url.ok_or_else(|| missing("address"))?)?,
             org: org.ok_or_else(|| missing("organization"))?,
             token: token.ok_or_else(|| missing("token"))?,
@@ -94,6 +97,14 @@ impl Settings {
     /// A client with these settings.
     pub(crate) fn client(self) -> Result<Client, CliError> {
         Ok(Client::new(self.url.as_str(), &self.org, self.token)?)
+    }
+
+    /// Where the token is from, in words.
+    pub(crate) fn source_of_token(&self) -> String {
+        match &self.token_of {
+            Some(name) => format!("the token of the context `{name}`"),
+            None => "the token of the variable CANYON_TOKEN".to_owned(),
+        }
     }
 
     /// Whether the token would cross a network unencrypted.
@@ -108,6 +119,7 @@ struct Given {
     org: Option<String>,
     token: Option<SecretString>,
     signed_in: Option<ContextName>,
+    token_of: Option<ContextName>,
 }
 
 /// A context that the flag `--context` names is a flag too: it takes precedence over variables, so that `--context prod`
@@ -133,8 +145,10 @@ fn given(
     let token = token.filter(|_| is_own_server);
     let others = variable("CANYON_TOKEN").map(SecretString::from);
     let is_own = (is_flag || others.is_none()) && own == (url.clone(), org.clone());
+    let is_of_context = token.is_some() && (is_flag || others.is_none());
+    let token_of = name.clone().filter(|_| is_of_context);
     let signed_in = name.filter(|_| is_own && sign_in.is_some());
-    Ok(Given { url, org, token: choose(is_flag, token, others), signed_in })
+    Ok(Given { url, org, token: choose(is_flag, token, others), signed_in, token_of })
 }
 
 fn choose<T>(is_flag: bool, of_context: Option<T>, of_variable: Option<T>) -> Option<T> {
@@ -286,6 +300,7 @@ mod tests {
                 org: "local".to_owned(),
                 token: "t".into(),
                 signed_in: None,
+                token_of: None,
             };
             assert_eq!(settings.is_exposed(), exposed, "{url}");
         }

@@ -3,7 +3,7 @@
 //! clap suggests every command whose letters are similar, for `destory` also `deploy`. A wrong command that runs does
 //! harm, so only the closest names are suggested, and only within a few typing errors.
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The names with the fewest typing errors (a letter too many, too few, wrong, or swapped with the next): at most one in
 /// three letters.
@@ -15,6 +15,24 @@ pub(crate) fn closest<'n>(given: &str, names: impl IntoIterator<Item = &'n str>)
     near.into_iter().filter(|(count, _)| Some(*count) == least).map(|(_, name)| name).collect()
 }
 
+/// Commands of other programs, and ours that do the same.
+const OF_OTHERS: [(&str, &str); 3] = [("apply", "deploy"), ("up", "deploy"), ("down", "destroy")];
+
+/// What Rust says of a text that is no number, and what `canyon` says.
+const OF_NUMBERS: [(&str, &str); 4] = [
+    ("invalid digit found in string", "it is not a whole number from 0 on"),
+    ("cannot parse integer from empty string", "it is empty, and not a number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("number would be zero for non-zero type", "the number must be at least 1"),
+];
+
+/// The text of an error about a number; none for any other error.
+pub(crate) fn without_rust_words(error: &clap::Error) -> Option<String> {
+    let text = error.render().to_string();
+    let (rust, ours) = OF_NUMBERS.iter().find(|(rust, _)| text.contains(rust))?;
+    (error.kind() == ErrorKind::ValueValidation).then(|| text.replace(rust, ours))
+}
+
 /// The same error with only the closest commands as suggestions.
 pub(crate) fn narrow(mut error: clap::Error) -> clap::Error {
     let text = |value: Option<&ContextValue>| match value {
@@ -22,6 +40,14 @@ pub(crate) fn narrow(mut error: clap::Error) -> clap::Error {
         Some(ContextValue::Strings(texts)) => texts.clone(),
         _ => Vec::new(),
     };
+    let of_others = text(error.get(ContextKind::InvalidSubcommand));
+    if let [(_, ours)] =
+        OF_OTHERS.iter().filter(|(name, _)| of_others == [*name]).collect::<Vec<_>>()[..]
+    {
+        let ours = ContextValue::Strings(vec![(*ours).to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, ours);
+        return error;
+    }
     let suggested = text(error.get(ContextKind::SuggestedSubcommand));
     if let [given] = text(error.get(ContextKind::InvalidSubcommand)).as_slice()
         && !suggested.is_empty()
@@ -51,6 +77,7 @@ mod tests {
             ("delte", Some("a similar subcommand exists: 'delete'\n")),
             ("rolback", Some("a similar subcommand exists: 'rollback'\n")),
             ("stauts", Some("a similar subcommand exists: 'status'\n")),
+            ("apply", Some("a similar subcommand exists: 'deploy'\n")),
             ("remove", None),
             ("terminate", None),
         ] {

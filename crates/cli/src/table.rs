@@ -40,14 +40,17 @@ fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "-".to_owned(),
         Some(Value::String(text)) if text.is_empty() => "-".to_owned(),
-        Some(Value::String(text)) => printable(text),
+        // A tab has no width of its own.
+        Some(Value::String(text)) => printable(&text.replace('\t', " ")),
         Some(other) => printable(&other.to_string()),
     }
 }
 
-/// `text` without control characters, so that text from other systems cannot control the terminal.
+/// `text` without control characters, so that text from other systems cannot control the terminal. Tabs and the ends of
+/// lines stay.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+    let shown = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
+    text.replace("\r\n", "\n").chars().map(shown).collect()
 }
 
 /// Pads each column to its widest cell; the last one is not padded.
@@ -137,6 +140,13 @@ fn shortened(cell: &str, width: usize) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn tabs_and_ends_of_lines_stay_and_no_other_control_character_does() {
+        assert_eq!(printable("\tat a\r\n\tb\rc\u{1b}[2J\u{7}"), "\tat a\n\tb�c�[2J�");
+        let items = [json!({"id": "a\tb"})];
+        assert_eq!(list(&items, &["id"], None), "ID\na b\n");
+    }
 
     #[test]
     fn columns_are_aligned_and_control_characters_are_replaced() {

@@ -74,16 +74,19 @@ fn given_up(environment: &Environment) -> Option<String> {
 fn missing_environment(order: &DeploymentRequest) -> AppError {
     let DeploymentRequest { project, env, .. } = order;
     let reason = format!(
-        "there is no environment `{env}` in project `{project}`; create it: canyon create \
-         environment {project} {env} --set=env_type_id=TYPE"
+        "there is no environment `{env}` in project `{project}`, or your token does not see it; list those that it \
+         sees: canyon list environments {project}; create a new one: canyon create environment {project} {env} \
+         --set=env_type_id=TYPE"
     );
     AppError::absent("env_id", reason)
 }
 
 fn missing_project(order: &DeploymentRequest) -> AppError {
     let project = &order.project;
-    let reason =
-        format!("there is no project `{project}`; create it: canyon create project {project}");
+    let reason = format!(
+        "there is no project `{project}`, or your token does not see it; list those that it sees: canyon list projects; \
+         create a new one: canyon create project {project}"
+    );
     AppError::absent("project_id", reason)
 }
 

@@ -184,12 +184,15 @@ impl App {
         let former = self.table.deployment(by.org, id).await?;
         let former = former.filter(|former| former.env_uuid == environment.uuid);
         let former = former.ok_or_else(|| {
-            AppError::invalid(FIELD, format!("environment `{}` has no deployment {id}", order.env))
+            AppError::invalid(
+                FIELD,
+                format!("is {id}, and environment `{}` has no such deployment", order.env),
+            )
         })?;
         if former.status != Status::Succeeded || former.plan_only || !former.mode.creates() {
             return Err(AppError::invalid(
                 FIELD,
-                format!("deployment {id} has applied no module, so it cannot be repeated"),
+                format!("is {id}, which has applied no module, so it cannot be repeated"),
             ));
         }
         if former.partial && !order.options.is_partial() {

@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::resource::{Kind, Resource};
 use canyon_api::client::Client;
+use serde_json::Value;
 
 /// The agent.
 #[derive(Debug, clap::Args)]
@@ -57,7 +58,27 @@ pub(crate) async fn adopt(
 ) -> Result<Exit, CliError> {
     let Adopted::Agent { id, fingerprint } = arguments.what;
     let options = fingerprint.map(|fingerprint| ("fingerprint", fingerprint));
-    judge(Resource::new(Kind::Agent, id), ("adopt", "adopted"), options, client, output).await
+    let resource = Resource::new(Kind::Agent, id);
+    let agent = judge(resource, ("adopt", "adopted"), options, client, output).await?;
+    if let Some(warning) = missing_runner(&agent, client).await {
+        output.notice(&warning);
+    }
+    Ok(Exit::Ok)
+}
+
+/// The warning about an agent whose runner does not exist, perhaps because its name is misspelt in the agent's settings.
+async fn missing_runner(agent: &Value, client: &Client) -> Option<String> {
+    let runner = Resource::new(Kind::Runner, agent["runner_id"].as_str()?.to_owned());
+    let error = client.get(&runner.path()).await.err()?;
+    if error.status() != Some(404) {
+        return None;
+    }
+    let near = runner.nearest(client).await;
+    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    Some(format!(
+        "warning: the agent is for the runner `{}`, which does not exist, so it gets no jobs{near}",
+        runner.id
+    ))
 }
 
 pub(crate) async fn reject(
@@ -65,23 +86,25 @@ pub(crate) async fn reject(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    judge(arguments.resource(), ("reject", "rejected"), None, client, output).await
+    judge(arguments.resource(), ("reject", "rejected"), None, client, output).await?;
+    Ok(Exit::Ok)
 }
 
+/// Adopts or rejects an agent, and prints it.
 async fn judge(
     resource: Resource,
     (action, done): (&str, &str),
     options: Option<(&str, String)>,
     client: &Client,
     output: Output,
-) -> Result<Exit, CliError> {
+) -> Result<Value, CliError> {
     let mut path = resource.path();
     path.extend(["actions", action]);
     match client.act(&path, options.as_slice()).await {
         Ok(agent) => {
             output.notice(&format!("{done} agent `{}`", resource.id));
             output.resource(&agent)?;
-            Ok(Exit::Ok)
+            Ok(agent)
         }
         Err(error) => Err(resource.explain(client, error).await),
     }

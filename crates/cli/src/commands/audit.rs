@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// Which records to list.
 #[derive(Debug, clap::Args)]
@@ -184,10 +185,14 @@ fn line(record: &Value) -> String {
     table::printable(&line.replace('\n', " "))
 }
 
-/// The author's name, or its id if it has none.
+/// The author's name, or its id if it has none. What Canyon does by itself has the nil UUID.
 fn author(record: &Value) -> String {
-    let name = record["by_name"].as_str().or(record["by"].as_str());
-    name.unwrap_or("-").to_owned()
+    let is_nil = |id: &str| id.parse::<Uuid>().is_ok_and(|id| id.is_nil());
+    match (record["by_name"].as_str(), record["by"].as_str()) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(id)) if is_nil(id) => "canyon".to_owned(),
+        (None, id) => id.unwrap_or("-").to_owned(),
+    }
 }
 
 /// The first details only; the other formats show all of them.

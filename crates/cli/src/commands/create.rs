@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::output::{Format, Output};
 use crate::plain_resource;
 use crate::resource::{Kind, Resource};
-use canyon_api::client::Client;
+use canyon_api::client::{Client, ClientError};
 use serde_json::{Map, Value};
 
 /// The resource to create.
@@ -43,7 +43,7 @@ enum What {
         body: BodyArguments,
     },
     /// An environment of a project
-    #[command(visible_alias = "environments")]
+    #[command(visible_aliases = ["environments", "env"])]
     Environment {
         /// The project
         project: String,
@@ -88,7 +88,8 @@ pub(crate) async fn run(
         What::Organization => return organization(client, output).await,
         What::Token(arguments) => return token::create(arguments, client, output).await,
     };
-    let made = client.create(&resource.collection(), &Value::Object(body)).await?;
+    let made = client.create(&resource.collection(), &Value::Object(body)).await;
+    let made = made.map_err(of_fields)?;
     let id = made.get("id").and_then(Value::as_str).unwrap_or(&resource.id);
     output.notice(&format!("created {} `{id}`", resource.kind.noun()));
     output.resource(&made)?;
@@ -96,6 +97,20 @@ pub(crate) async fn run(
         exposed_variables::warn(&made, output);
     }
     Ok(Exit::Ok)
+}
+
+/// Says how to give the fields that are missing.
+fn of_fields(error: ClientError) -> CliError {
+    let ClientError::Refused { body, .. } = &error else { return error.into() };
+    let fields = body.details.get("fields").and_then(Value::as_array);
+    let missing = fields.into_iter().flatten().filter(|field| field["reason"] == "is required");
+    let flags: Vec<_> = missing
+        .filter_map(|field| Some(format!("--set={}=VALUE", field["path"].as_str()?)))
+        .collect();
+    if flags.is_empty() {
+        return error.into();
+    }
+    CliError::Explained { refusal: error, hint: format!("add {}", flags.join(" ")) }
 }
 
 /// Puts the command line's id into the body. Another id in the body is a mistake.

@@ -42,7 +42,7 @@ enum What {
         id: String,
     },
     /// An environment, after destroying the resources in its state
-    #[command(visible_alias = "environments")]
+    #[command(visible_aliases = ["environments", "env"])]
     Environment {
         /// The project
         project: String,
@@ -65,7 +65,7 @@ enum What {
     Plain(plain_resource::Delete),
     /// Variables of the organization, or of a project, an environment type or an environment
     #[command(
-        visible_alias = "variables",
+        visible_aliases = ["variables", "var"],
         after_help = "\
 Example:
   canyon delete variable --project shop --env dev replicas"

@@ -1,5 +1,6 @@
-//! `canyon deploy`.
+//! `canyon deploy` and `canyon plan`.
 
+mod field_flags;
 mod flags;
 mod limit;
 #[cfg(feature = "local")]
@@ -71,6 +72,16 @@ pub(crate) async fn run(
     let mode = if destroy { RequestedMode::Destroy } else { RequestedMode::Deploy };
     let request = Request { project, environment, mode, module, rollback_to: None, flags };
     execute(request, client, output).await
+}
+
+/// `canyon plan`: another name of `canyon deploy --plan-only`.
+pub(crate) async fn plan(
+    mut arguments: Arguments,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    arguments.flags.plan_only = true;
+    run(arguments, client, output).await
 }
 
 /// Runs a deployment, and prints how it ended.
@@ -250,5 +261,14 @@ pub(crate) async fn create(
     output: Output,
 ) -> Result<Deployment, CliError> {
     let create = async || client.create_deployment(body, key).await;
-    Ok(retry_call(output, "retrying with the same key", create).await?)
+    match retry_call(output, "retrying with the same key", create).await {
+        Ok(deployment) => Ok(deployment),
+        Err(error) => {
+            let explained = Resource::explain_target(&body.project_id, &body.env_id, client, error);
+            Err(match explained.await {
+                CliError::Client(error) => field_flags::renamed(error).into(),
+                explained => explained,
+            })
+        }
+    }
 }

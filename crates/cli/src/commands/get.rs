@@ -38,7 +38,7 @@ enum What {
         id: String,
     },
     /// An environment
-    #[command(visible_alias = "environments")]
+    #[command(visible_aliases = ["environments", "env"])]
     Environment {
         /// The project
         project: String,
@@ -60,7 +60,7 @@ enum What {
     Organization,
     /// A variable of the organization, or of a project, an environment type or an environment
     #[command(
-        visible_alias = "variables",
+        visible_aliases = ["variables", "var"],
         after_help = "\
 Example:
   canyon get variable --project shop --env dev replicas"

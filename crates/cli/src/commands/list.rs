@@ -2,6 +2,7 @@
 
 use crate::answer::json;
 use crate::commands::{audit, git_credentials, variable_uses, variables};
+use crate::deployment_overview;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
@@ -9,7 +10,7 @@ use crate::plain_resource::{self, PlainKind};
 use crate::resource::{self, Kind};
 use crate::since::Since;
 use canyon_api::client::Client;
-use canyon_api::deployment::DeploymentQuery;
+use canyon_api::deployment::{Deployment, DeploymentQuery};
 use canyon_api::page::PageQuery;
 use serde_json::Value;
 
@@ -42,7 +43,7 @@ enum What {
     #[command(visible_alias = "project")]
     Projects,
     /// Environments
-    #[command(visible_alias = "environment")]
+    #[command(visible_aliases = ["environment", "envs", "env"])]
     Environments {
         /// Only those of this project
         project: Option<String>,
@@ -88,7 +89,7 @@ enum What {
     #[command(visible_alias = "git-credential")]
     GitCredentials(git_credentials::List),
     /// Variables that are kept for jobs; secrets without their values
-    #[command(visible_alias = "variable")]
+    #[command(visible_aliases = ["variable", "vars", "var"])]
     Variables(variables::List),
     /// The environments whose jobs get a variable that is kept, and from which scope
     #[command(visible_alias = "variable-use")]
@@ -135,7 +136,17 @@ pub(crate) async fn run(
             let (project_id, env_id) = (project, environment);
             let ended = unended.then_some(false);
             let filter = DeploymentQuery { project_id, env_id, status, ended, mode, since };
-            output.list(deployments(client, &filter, limit).await?, &DEPLOYMENT_COLUMNS)?;
+            let found = deployments(client, &filter, limit).await?;
+            let is_table = output.format == Format::Table;
+            let row = |deployment: &Deployment| -> Result<Value, CliError> {
+                let mut row = json(deployment)?;
+                if is_table {
+                    row["mode"] = deployment_overview::mode(deployment).into();
+                }
+                Ok(row)
+            };
+            let rows = found.iter().map(row).collect::<Result<_, _>>()?;
+            output.list(rows, &DEPLOYMENT_COLUMNS)?;
             return Ok(Exit::Ok);
         }
         What::Audit(filter) => return audit::run(filter, client, output).await,
@@ -220,16 +231,14 @@ async fn deployments(
     client: &Client,
     filter: &DeploymentQuery,
     limit: usize,
-) -> Result<Vec<Value>, CliError> {
+) -> Result<Vec<Deployment>, CliError> {
     let mut items = Vec::new();
     let mut page = PageQuery::default();
     while items.len() < limit {
         let missing = u32::try_from(limit - items.len()).unwrap_or(u32::MAX);
         page.per_page = Some(missing.min(100));
         let answer = client.deployments(filter, &page).await?;
-        for deployment in &answer.items {
-            items.push(json(deployment)?);
-        }
+        items.extend(answer.items);
         page.page = answer.next_page_token;
         if page.page.is_none() {
             break;

@@ -18,7 +18,8 @@ use url::Url;
 
 /// Signs a person in at the organization's identity provider; or stores a token, which it reads from stdin and never
 /// from an argument. Takes address and organization from `--api-url` and `--org`, or asks for them. Stores the result in
-/// the context that `--context` names; without it, in the one of this address and organization, or in a new one.
+/// the context that `--context` names; without it, in the one of this address and organization, or in a new one. If Canyon
+/// or the issuer has a certificate of an authority of your own, name the file with that authority in `SSL_CERT_FILE`.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {

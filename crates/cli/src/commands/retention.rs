@@ -139,9 +139,10 @@ fn of_which(retention: &RetentionBody) -> String {
     let RetentionBody { deployments_days, logs_days, audit_days } = retention;
     let days =
         [("deployments", deployments_days), ("logs", logs_days), ("audit records", audit_days)];
-    let some = days
-        .iter()
-        .filter_map(|(kind, days)| Some(format!("{kind} after {} days", days.as_ref()?)));
+    let some = days.iter().filter_map(|(kind, days)| {
+        let days = (*days).as_ref()?;
+        Some(format!("{kind} after {days} {}", if *days == 1 { "day" } else { "days" }))
+    });
     let some: Vec<_> = some.collect();
     if some.is_empty() {
         return "no retention is set: everything is kept for ever".to_owned();

@@ -1,12 +1,13 @@
 //! `canyon update`.
 
-use super::exposed_variables;
+use super::{exposed_variables, type_protection};
 use crate::body::BodyArguments;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::plain_resource;
 use crate::resource::{Kind, Resource};
+use crate::stored_parts;
 use canyon_api::client::Client;
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// A runner; a given part of a configuration replaces the stored part
+    /// A runner; --set changes single values, and a part of a configuration in --set-yaml replaces the stored part
     #[command(visible_alias = "runners")]
     Runner {
         /// Its id
@@ -47,7 +48,7 @@ enum What {
         body: BodyArguments,
     },
     /// An environment
-    #[command(visible_alias = "environments")]
+    #[command(visible_aliases = ["environments", "env"])]
     Environment {
         /// The project
         project: String,
@@ -105,7 +106,7 @@ pub(crate) async fn run(
             ));
         }
     };
-    let mut body = body.body()?;
+    let mut body = stored_parts::change_of(&resource, &body, client).await?;
     if body.is_empty() {
         return Err(CliError::usage_with_hint(
             "no change was given",
@@ -113,6 +114,7 @@ pub(crate) async fn run(
         ));
     }
     let is_configured = body.contains_key("runner_configuration");
+    let is_protection = type_protection::is_changed(resource.kind, &body);
     if migrates {
         body.insert("migrate".to_owned(), Value::Bool(true));
     }
@@ -122,6 +124,9 @@ pub(crate) async fn run(
             output.resource(&changed)?;
             if resource.kind == Kind::Runner && is_configured {
                 exposed_variables::warn(&changed, output);
+            }
+            if is_protection {
+                type_protection::notice(&resource.id, client, output).await;
             }
             Ok(Exit::Ok)
         }

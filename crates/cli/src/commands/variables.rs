@@ -195,6 +195,15 @@ pub(crate) async fn set(
         }
         names.push(name);
     }
+    let exposed: Vec<&str> = given.exposed_secrets().collect();
+    if let Some(name) = exposed.first() {
+        output.notice(&format!(
+            "warning: the value of `{}` was an argument: other users of this machine could read it, and your shell may \
+             keep it in its history. Give the name alone, and `canyon` asks for the value or reads it from stdin: canyon \
+             set variable --secret {name}; or give a file: --from-file FILE",
+            exposed.join("`, `"),
+        ));
+    }
     let path = given.scope.path();
     let update = async || client.update_variables(&path, &body).await;
     let mut changed = retry_contended(update).await?;
@@ -206,6 +215,12 @@ pub(crate) async fn set(
 }
 
 impl SetVariable {
+    /// The names of the secrets whose values are arguments.
+    fn exposed_secrets(&self) -> impl Iterator<Item = &str> {
+        let pairs = self.assignments.iter().filter_map(|one| one.split_once('='));
+        pairs.filter(|_| self.secret).map(|(name, _)| name)
+    }
+
     /// Where jobs read the value, if a store keeps it.
     fn reference(&self) -> Option<SecretReference> {
         let (store, locator) = (self.store.clone()?, self.reference.clone()?);

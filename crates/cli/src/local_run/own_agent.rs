@@ -46,13 +46,7 @@ impl LocalRun {
         interrupts: &mut Interrupts,
         output: Output,
     ) -> Result<OwnAgent, CliError> {
-        self.check_right(client).await.inspect_err(|error| {
-            if error.is_forbidden() {
-                output.notice(
-                    "--local registers this machine as an agent for a while, and adopts it",
-                );
-            }
-        })?;
+        self.check_right(client).await.map_err(CliError::of_local_run)?;
         let (stop, stops) = watch::channel(0);
         let (name, state_dir) = (self.name.to_string(), self.state_dir.clone());
         let mut agent = OwnAgent { name, stop, work: None, state_dir };

@@ -2,6 +2,7 @@
 
 use crate::context::SignIn;
 use crate::error::CliError;
+use crate::hint::{AUTHORITIES, is_of_certificate};
 use crate::settings::is_unencrypted;
 use oauth2::basic::{
     BasicErrorResponse, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse,
@@ -108,7 +109,13 @@ impl Issuer {
             .map_err(|error| failed(causes(&error)))?;
         let url = format!("{}/.well-known/openid-configuration", name.trim_end_matches('/'));
         let answer = http.get(url).send().await.and_then(reqwest::Response::error_for_status);
-        let answer = answer.map_err(|error| failed(causes(&error)))?;
+        let answer =
+            answer.map_err(|error| match (failed(causes(&error)), is_of_certificate(&error)) {
+                (CliError::SignIn { message, .. }, true) => {
+                    CliError::SignIn { message, hint: Some(AUTHORITIES.to_owned()) }
+                }
+                (failed, _) => failed,
+            })?;
         let body = limited(answer).await.map_err(|error| failed(causes(&error)))?;
         let configuration: Configuration =
             serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))?;

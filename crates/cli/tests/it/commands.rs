@@ -50,7 +50,11 @@ fn a_runner_is_created_from_a_file_and_single_values() {
 #[test]
 fn each_kind_has_its_path_in_the_api() {
     let environment = json(200, &value!({"id": "dev"}));
-    let server = CannedServer::start([("GET /projects/shop/envs/dev", environment)]);
+    let stored = value!({"state_storage_configuration": {"type": "local", "path": "/a"}});
+    let server = CannedServer::start([
+        ("GET /projects/shop/envs/dev", environment),
+        ("GET /runners/r", json(200, &stored)),
+    ]);
     for call in [
         "create runner-rule --set=runner_id=laptop",
         "create project shop",

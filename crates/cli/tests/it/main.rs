@@ -15,6 +15,8 @@ mod deployments;
 mod exit_codes;
 mod invocation;
 mod manners;
+mod missing_targets;
+mod notices;
 mod retention;
 mod rollback;
 mod state;

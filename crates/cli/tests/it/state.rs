@@ -81,6 +81,7 @@ fn a_change_that_would_leave_states_behind_is_refused_with_the_environments() {
     };
     let one = [value!({"project_id": "shop", "id": "dev"})];
     let server = CannedServer::start([
+        ("GET /runners/laptop", json(200, &value!({"id": "laptop"}))),
         ("PATCH /runners/laptop", refusal(&environments)),
         ("GET /projects/shop/envs/dev", json(200, &value!({"id": "dev", "runner_id": "a"}))),
         ("POST /projects/shop/envs/dev/actions/refresh_runner", refusal(&one)),
@@ -97,7 +98,9 @@ fn a_change_that_would_leave_states_behind_is_refused_with_the_environments() {
 #[test]
 fn a_state_moves_when_an_administrator_requests_it() {
     let moved = value!({"runner_id": "b", "updated": true, "moves_state_to": "s3://b/a.tfstate"});
+    let stored = value!({"state_storage_configuration": {"type": "local", "path": "/a"}});
     let server = CannedServer::start([
+        ("GET /runners/laptop", json(200, &stored)),
         ("PATCH /runners/laptop", json(200, &value!({"id": "laptop"}))),
         ("GET /projects/shop/envs/dev", json(200, &value!({"id": "dev", "runner_id": "a"}))),
         ("POST /projects/shop/envs/dev/actions/refresh_runner", json(200, &moved)),
@@ -110,11 +113,12 @@ fn a_state_moves_when_an_administrator_requests_it() {
             "refresh-runner shop dev --migrate",
         ],
     ));
-    let sent = value!({"state_storage_configuration": {"path": "/b"}, "migrate": true});
+    let sent =
+        value!({"state_storage_configuration": {"type": "local", "path": "/b"}, "migrate": true});
     assert_eq!(server.bodies("PATCH /runners/laptop"), [sent]);
     let requests = server.requests();
     assert!(
-        requests[2].what.ends_with("refresh_runner?dry_run=false&migrate=true"),
+        requests[3].what.ends_with("refresh_runner?dry_run=false&migrate=true"),
         "{requests:?}"
     );
 }

@@ -252,8 +252,10 @@ impl Run {
         };
         let message = format!(
             "the plan deletes or replaces {deleted} resources{not_found}; at most {allowed} are allowed: nothing was \
-             changed. If the environment's deletion_protection forbids them, have an administrator raise it; otherwise \
-             deploy with --max-deletions {count}"
+             changed. To allow them, raise the limit that forbids them. If it is the deletion_protection of the \
+             environment, an administrator does so: canyon update environment {} {} \
+             --set=deletion_protection.max_deletions={count}. If it is the request's own, give --max-deletions {count}",
+            self.job.project_id, self.job.env_id
         );
         let failure = Failure::new(FailureClass::User, message);
         Err(Outcome { refused_deletions: Some(count), ..failure.into() })

@@ -237,8 +237,7 @@ impl Run {
             if error.contains(NO_STATE_FILE) {
                 return Failure::new(FailureClass::User, NO_STATE);
             }
-            let error = error.trim_start_matches("Error: ").replace('\n', " ");
-            let failure = refused_by_storage(format!("`{command}`: {error}"));
+            let failure = refused_by_storage(format!("`{command}`: {}", in_one_line(&error)));
             match failure.class {
                 // The storage was read a moment before, so it is the address that OpenTofu refuses.
                 FailureClass::Config => Failure::new(FailureClass::User, failure.message),
@@ -246,6 +245,15 @@ impl Run {
             }
         })?;
         String::from_utf8(answer).map_err(|error| unreadable(command, &error.to_string()))
+    }
+}
+
+/// OpenTofu's error: its summary, and its detail behind a colon.
+fn in_one_line(error: &str) -> String {
+    let error = error.trim_start_matches("Error: ");
+    match error.split_once('\n') {
+        Some((summary, detail)) => format!("{summary}: {}", detail.replace('\n', " ")),
+        None => error.to_owned(),
     }
 }
 
@@ -268,4 +276,18 @@ fn output(name: &str, value: &serde_json::Value) -> Result<Outputs, Failure> {
     })?;
     let output = Output { sensitive: false, value: Some(value), kind: None };
     Ok(Outputs { plain: [(name.to_owned(), output)].into(), encrypted: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_of_an_error_is_separated_from_its_detail() {
+        let error =
+            "Error: No instance found for the given address\nThis command requires\nan address.";
+        let expected = "No instance found for the given address: This command requires an address.";
+        assert_eq!(in_one_line(error), expected);
+        assert_eq!(in_one_line("Error: no"), "no");
+    }
 }

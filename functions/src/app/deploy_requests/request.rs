@@ -202,8 +202,11 @@ mod tests {
             |inputs: &str| json!({ "source": "inline", "source_code": "", "inputs": inputs });
         let cases = [
             (json!({ "mode": "hunter2" }), "`mode` must be one of `deploy`"),
-            (json!({ "plan_only": "hunter2" }), "`plan_only` must be a boolean"),
-            (json!({ "module": module("hunter2, expected it") }), "`module.inputs` must be a map"),
+            (json!({ "plan_only": "hunter2" }), "`plan_only` must be `true` or `false`"),
+            (
+                json!({ "module": module("hunter2, expected it") }),
+                "`module.inputs` must be an object",
+            ),
             (json!({ "module": module(&long) }), "`module.inputs` has a value of another type"),
             (json!({ "runner_log_level": "hunter2" }), "`runner_log_level` must be one of"),
         ];

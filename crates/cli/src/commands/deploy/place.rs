@@ -41,7 +41,8 @@ impl Choice {
             }
             (Some(true), None) => {
                 let (project, environment) = (&request.project, &request.environment);
-                let run = LocalRun::prepare(client, project, environment).await?;
+                let run = LocalRun::prepare(client, project, environment).await;
+                let run = run.map_err(CliError::of_local_run)?;
                 if let Some(notice) = run.disabled_notice() {
                     output.notice(&notice);
                 }

@@ -1,0 +1,46 @@
+//! A deployment to a project or an environment that does not exist, or that the caller does not see.
+
+use crate::canned_server::{CannedServer, json};
+use crate::invocation::Invocation;
+use serde_json::{Value, json as value};
+
+/// What `canyon` prints for a deployment that the API refuses because of `field`, if the caller sees `ids`.
+fn refused(call: &str, field: &str, list: &'static str, ids: &[&str]) -> String {
+    let message = format!("there is no such {field}, or your token does not see it");
+    let refusal = value!({
+        "error": "API-409", "message": message,
+        "details": {"fields": [{"path": field, "reason": message}]},
+    });
+    let items: Vec<Value> = ids.iter().map(|id| value!({"id": id})).collect();
+    let server = CannedServer::start([
+        ("POST /deployments", json(409, &refusal)),
+        (list, json(200, &value!({"items": items}))),
+    ]);
+    let folder = tempfile::tempdir().unwrap();
+    Invocation::new(folder.path(), &format!("{call} --module git::https://h/r --yes"))
+        .at(&server)
+        .run()
+}
+
+#[test]
+fn the_name_that_the_caller_sees_and_probably_meant_is_suggested() {
+    let project = refused("deploy shpo dev", "project_id", "GET /projects", &["shop", "blog"]);
+    assert!(project.starts_with("exit: 9\n"), "{project}");
+    assert!(project.ends_with("hint: did you mean `shop`?\n"), "{project}");
+    let environments = "GET /projects/shop/envs";
+    let environment = refused("plan shop dv", "env_id", environments, &["prod", "dev"]);
+    assert!(environment.ends_with("hint: did you mean `dev`?\n"), "{environment}");
+}
+
+#[test]
+fn without_a_similar_name_the_names_that_the_caller_sees_are_shown() {
+    let project = refused("deploy billing dev", "project_id", "GET /projects", &["shop"]);
+    assert!(project.ends_with("hint: your token sees `shop`\n"), "{project}");
+    let many = ["a1", "b2", "c3", "d4", "e5", "f6", "g7", "h8", "i9"];
+    let project = refused("deploy billing dev", "project_id", "GET /projects", &many);
+    let expected =
+        "hint: your token sees `a1`, `b2`, `c3`, `d4`, `e5`, `f6`, `g7`, `h8`, and others\n";
+    assert!(project.ends_with(expected), "{project}");
+    let project = refused("deploy billing dev", "project_id", "GET /projects", &[]);
+    assert!(!project.contains("hint"), "{project}");
+}
