@@ -154,7 +154,9 @@ mod tests {
         let Value::Object(mut body) = body else { panic!("no object") };
         StoredParts::of(kind, &assignments).add_to(&mut body, stored);
         let mut body = Value::Object(body);
-        assignments.iter().for_each(|one| one.apply(&mut body).unwrap());
+        for one in assignments {
+            one.apply(&mut body).unwrap();
+        }
         body
     }
 
