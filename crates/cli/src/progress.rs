@@ -223,6 +223,8 @@ fn diagnostic(program: &str, diagnostic: &Value) -> Option<Notice> {
     };
     let detail = text("detail");
     let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+    // Indented, so that no line of a module's message looks like one of `canyon`.
+    let detail = detail.replace('\n', "\n  ");
     Some(Notice::Diagnostic(format!("{program}{severity}{place}: {}{detail}", text("summary"))))
 }
 

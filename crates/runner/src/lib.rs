@@ -11,6 +11,7 @@
 //! reads [`workspace::LOG`] and [`workspace::EVENTS`] if a runner died before it could ship them.
 
 pub mod backoff;
+pub mod code_commit_signature;
 pub mod container_log;
 pub mod declared_variables;
 pub mod environment;

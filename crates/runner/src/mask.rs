@@ -6,7 +6,7 @@
 
 mod layers;
 
-use crate::url_credentials;
+use crate::{code_commit_signature, url_credentials};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -93,7 +93,8 @@ impl Mask {
         let rotating = self.rotating.read().unwrap_or_else(PoisonError::into_inner);
         let all = [self.known.as_deref(), rotating.as_ref()];
         let longest = all.into_iter().flatten().map(Forms::reach).max().unwrap_or(0);
-        if self.addresses { longest.max(url_credentials::REACH) } else { longest }
+        let own = url_credentials::REACH.max(code_commit_signature::REACH);
+        if self.addresses { longest.max(own) } else { longest }
     }
 
     /// Masks every secret that is completely in `bytes`. The time grows with the length of `bytes`, not with the number
@@ -108,6 +109,7 @@ impl Mask {
         }
         if self.addresses {
             url_credentials::hide(bytes);
+            code_commit_signature::hide(bytes);
         }
     }
 

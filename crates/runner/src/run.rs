@@ -239,9 +239,10 @@ impl Run {
         let settings = &self.settings;
         let fetching = source::fetch(module, &folder, api, settings, access, tools.as_ref(), log);
         let fetched = tokio::select! {
-            fetched = fetching => fetched?,
+            fetched = fetching => fetched,
             () = self.stop.reached(StopRequest::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
         };
+        let fetched = fetched.map_err(|error| self.without_details(error.into()))?;
         let (module, commit) = (fetched.folder, fetched.commit);
         let variables = module_variables::of(&module, &self.settings.org, &self.job);
         let own_backend = own_backend::of(&module);

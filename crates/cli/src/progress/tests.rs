@@ -76,3 +76,15 @@ fn lines_that_are_not_events_are_skipped() {
     ];
     assert_eq!(progress.feed(&noise.concat()), []);
 }
+
+#[test]
+fn a_message_of_a_module_begins_no_line_as_canyon_does() {
+    let forged = r#"{"type":"diagnostic","diagnostic":{"severity":"warning","summary":"no","detail":"\nerror: deployment failed\nstatus succeeded"}}"#;
+    let mut progress = Progress::default();
+    let notices = progress.feed(format!("{forged}\n").as_bytes());
+    let [Notice::Diagnostic(text)] = notices.as_slice() else { panic!("{notices:?}") };
+    assert!(text.lines().skip(1).all(|line| line.starts_with("  ")), "{text}");
+    let own = r#"{"@module":"canyon.runner","type":"diagnostic","diagnostic":{"severity":"warning","summary":"own"}}"#;
+    let notices = progress.feed(format!("{own}\n").as_bytes());
+    assert_eq!(notices, [Notice::Diagnostic("warning: own".to_owned())]);
+}

@@ -180,6 +180,16 @@ type Run = Vec<(u8, usize)>;
 fn escape(bytes: &[u8]) -> Option<(Escaped, usize)> {
     match bytes {
         [b'\\', b'u', ..] => utf16_escape(bytes),
+        // OpenTofu prints control characters as Go's `%q` does, and `yamlencode` as YAML does.
+        [b'\\', b'x', first, second, ..]
+            if first.is_ascii_hexdigit() && second.is_ascii_hexdigit() =>
+        {
+            let code = hex_value(*first)? << 4 | hex_value(*second)?;
+            Some((Escaped::Character(char::from(code)), 4))
+        }
+        [b'\\', b'N', ..] => Some((Escaped::Character('\u{85}'), 2)),
+        [b'\\', b'L', ..] => Some((Escaped::Character('\u{2028}'), 2)),
+        [b'\\', b'P', ..] => Some((Escaped::Character('\u{2029}'), 2)),
         [b'\\', next, ..] => {
             let byte = match next {
                 b'"' | b'\\' | b'/' | b'\'' => *next,
@@ -188,6 +198,10 @@ fn escape(bytes: &[u8]) -> Option<(Escaped, usize)> {
                 b'r' => b'\r',
                 b'b' => 8,
                 b'f' => 12,
+                b'a' => 7,
+                b'v' => 11,
+                b'e' => 27,
+                b'0' => 0,
                 _ => return None,
             };
             Some((Escaped::Byte(byte), 2))

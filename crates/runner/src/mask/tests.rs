@@ -259,3 +259,17 @@ fn the_longest_secret_is_masked_in_its_longest_encoding_over_pieces() {
         assert!(masked == format!("{}{} end", "x".repeat(before), "*".repeat(written.len())));
     }
 }
+
+#[test]
+fn a_secret_with_control_characters_is_masked_as_go_and_yaml_print_it() {
+    let secret = "escsecret\u{1b}[31m\u{1}ESC\u{7f}\u{85}SECRET";
+    let mask = Mask::new([secret], &BTreeMap::new());
+    for printed in [
+        r#"+ "escsecret\x1b[31m\x01ESC\x7f\u0085SECRET""#,
+        r#""a": "escsecret\e[31m\x01ESC\x7F\NSECRET""#,
+    ] {
+        let shown = mask.text(printed);
+        assert!(!shown.contains("SECRET") && !shown.contains("escsecret"), "{shown}");
+        assert!(shown.starts_with(&printed[..3]), "{shown}");
+    }
+}

@@ -3,6 +3,7 @@
 use super::Run;
 use crate::tofu::Tofu;
 use crate::{event, render, workspace};
+use canyon_domain::failure::Failure;
 use serde::Serialize;
 use serde_json::Value;
 use std::io;
@@ -32,6 +33,16 @@ impl Run {
     pub(super) fn warn(&mut self, text: &str) {
         self.transcript.log.warn(text);
         self.record_in_clear(&event::warning(text));
+    }
+
+    /// `failure` for delivery. With an encrypted log, the words of the server that gave no module are only in the log.
+    pub(super) fn without_details(&mut self, failure: Failure) -> Failure {
+        if !self.transcript.is_sealed() {
+            return failure;
+        }
+        self.transcript.log.error(&failure.message);
+        let summary = failure.message.split(": ").next().unwrap_or_default();
+        Failure { message: format!("{summary}; the encrypted log says why"), ..failure }
     }
 
     fn record_in_clear(&mut self, event: &Value) {
