@@ -1,4 +1,4 @@
-//! Hides the passwords that the runner makes for AWS CodeCommit, which a host may repeat: the time and the signature of the
+//! Hides the passwords that the runner makes for AWS `CodeCommit`, which a host may repeat: the time and the signature of the
 //! request. Each is made by a process of its own, when git asks for it, so that no mask knows it.
 
 /// The length of a time such as `20260131T120000Z`.
