@@ -18,6 +18,12 @@ const FLAGS: [(&str, &str); 11] = [
     ("accept_state", "--accept-state"),
 ];
 
+/// A flag that was given several times: which of them, counted from 1. `index` is that of the field, such as `[0]`.
+fn nth(flag: &str, index: &str) -> Option<String> {
+    let index: usize = index.strip_prefix('[')?.strip_suffix(']')?.parse().ok()?;
+    Some(format!("{flag} (number {})", index + 1))
+}
+
 /// The same error, with flags in place of fields.
 pub(super) fn renamed(mut error: ClientError) -> ClientError {
     if let ClientError::Refused { body, .. } = &mut error {
@@ -25,12 +31,13 @@ pub(super) fn renamed(mut error: ClientError) -> ClientError {
         let fields = body.details.get_mut("fields").and_then(Value::as_array_mut);
         for field in fields.into_iter().flatten() {
             let Some(path) = field["path"].as_str() else { continue };
-            let is_of = |name: &str| {
-                path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
-            };
-            if let Some((_, flag)) = FLAGS.iter().find(|(name, _)| is_of(name)) {
+            let named = FLAGS.iter().find_map(|(name, flag)| {
+                let rest = path.strip_prefix(name)?;
+                if rest.is_empty() { Some((*flag).to_owned()) } else { nth(flag, rest) }
+            });
+            if let Some(flag) = named {
                 *message = message.replace(&format!("`{path}`"), &format!("`{flag}`"));
-                field["path"] = (*flag).into();
+                field["path"] = flag.into();
             }
         }
     }
