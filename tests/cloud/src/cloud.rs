@@ -177,6 +177,9 @@ fn front(region: &Region, stack: &Value, table: &str, seed: u64) -> Front {
     Front::new(account, upstreams, seed)
 }
 
+/// The most sweeps at once.
+const SWEEPS: usize = 3;
+
 fn function(
     region: &Region,
     config: &CloudConfig,
@@ -194,6 +197,11 @@ fn function(
     function.path.clone_from(&config.path);
     // For fifty callers with long polls, and the others.
     function.max_concurrency = 200;
+    if name == "sweep" {
+        // On AWS a sweep ends before the next one begins: its time limit is shorter than a minute. The minutes of a test are
+        // so short that, on a busy machine, dozens would run at once, and keep it busy.
+        function.max_concurrency = SWEEPS;
+    }
     if name == "events" {
         let retries = &described["asynchronous"]["MaximumRetryAttempts"];
         function.asynchronous.maximum_retry_attempts = parse(retries);
