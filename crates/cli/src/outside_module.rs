@@ -39,9 +39,10 @@ pub(crate) fn of(folder: &Path, below: Option<&str>) -> Option<OutsideModule> {
     })
 }
 
-/// The source in a line such as `source = "../lib"`.
+/// The source in a line such as `source = "../lib"`, or `module "lib" { source = "../lib" }`.
 fn local_source(line: &str) -> Option<&str> {
-    let value = line.trim().strip_prefix("source")?.trim_start().strip_prefix('=')?;
+    let (_, value) = line.split_once("source")?;
+    let value = value.trim_start().strip_prefix('=')?;
     let (source, _) = value.trim_start().strip_prefix('"')?.split_once('"')?;
     source.starts_with("../").then_some(source)
 }
@@ -84,7 +85,7 @@ mod tests {
         };
         write("app/a.tf", "module \"in\" {\n  source = \"./net\"\n}\n");
         write("app/b.tf", "module \"out\" {\n  source= \"../lib\" # shared\n}\n");
-        write("deep/x/main.tf", "module \"in\" {\n  source = \"../../lib\"\n}\n");
+        write("deep/x/main.tf", "module \"in\" { source = \"../../lib\" }\n");
         let found = of(&path.join("app"), None).unwrap();
         assert_eq!((found.file.as_str(), found.source.as_str()), ("b.tf", "../lib"));
         assert_eq!(found.instead, format!("{}//app", path.display()));
