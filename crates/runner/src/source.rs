@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod bundle;
+mod fetch_program;
 pub mod git;
 mod git_failure;
 pub mod inline;

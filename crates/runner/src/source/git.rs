@@ -5,13 +5,13 @@
 //! deployment was accepted ([`canyon_domain::module_source`]). They are passed after `--end-of-options` nevertheless: as
 //! options they have led to code execution elsewhere (Tekton CVE-2026-40938, go-getter CVE-2024-3817).
 
-use super::{SourceError, git_failure};
+use super::{SourceError, fetch_program, git_failure};
 use crate::git_access::GitAccess;
-use crate::{environment, reaper::OwnChild, settings::Settings};
+use crate::{environment, settings::Settings};
 use canyon_domain::commit::Commit;
 use canyon_domain::module_source::GitSource;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 use tokio::process::Command;
 
@@ -140,25 +140,9 @@ impl Git<'_> {
             .args(arguments)
             .current_dir(self.folder)
             .env_clear()
-            .envs(environment::of_git(self.settings, self.scheme, self.access))
-            // Standard input is the job's lock: every process that holds it belongs to the job.
-            .stdin(Stdio::inherit())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        let child = command
-            .spawn()
-            .map_err(|error| SourceError::Unusable(format!("cannot start git: {error}")))?;
-        let _own = OwnChild::new(child.id());
-        match tokio::time::timeout(COMMAND_TIMEOUT, child.wait_with_output()).await {
-            Ok(Ok(output)) => Ok(output),
-            Ok(Err(error)) => Err(SourceError::Unusable(format!("cannot wait for git: {error}"))),
-            Err(_) => Err(SourceError::Unreachable(format!(
-                "`git {}` took longer than {} s; check that the job can reach the repository",
-                arguments.first().copied().unwrap_or_default(),
-                COMMAND_TIMEOUT.as_secs()
-            ))),
-        }
+            .envs(environment::of_git(self.settings, self.scheme, self.access));
+        let call = format!("git {}", arguments.first().copied().unwrap_or_default());
+        fetch_program::run(command, "git", &call, "repository", COMMAND_TIMEOUT).await
     }
 }
 

@@ -6,9 +6,9 @@
 
 mod digest;
 
-use super::SourceError;
+use super::{SourceError, fetch_program};
 use crate::git_access::GitAccess;
-use crate::{reaper::OwnChild, unreachable, url_credentials};
+use crate::{unreachable, url_credentials};
 use canyon_domain::commit::Commit;
 use canyon_domain::failure::shortened_to;
 use canyon_domain::module_source::OciSource;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 use tokio::process::Command;
 
@@ -119,28 +119,8 @@ async fn get(
     folder: &Path,
 ) -> Result<Output, SourceError> {
     let mut command = Command::new(program);
-    command
-        .args(["get", "-no-color", "-json"])
-        .current_dir(folder)
-        .env_clear()
-        .envs(environment)
-        // Standard input is the job's lock: every process that holds it belongs to the job.
-        .stdin(Stdio::inherit())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    let child = command
-        .spawn()
-        .map_err(|error| SourceError::Unusable(format!("cannot start OpenTofu: {error}")))?;
-    let _own = OwnChild::new(child.id());
-    match tokio::time::timeout(TIMEOUT, child.wait_with_output()).await {
-        Ok(Ok(output)) => Ok(output),
-        Ok(Err(error)) => Err(SourceError::Unusable(format!("cannot wait for OpenTofu: {error}"))),
-        Err(_) => Err(SourceError::Unreachable(format!(
-            "`tofu get` took longer than {} s; check that the job can reach the registry",
-            TIMEOUT.as_secs()
-        ))),
-    }
+    command.args(["get", "-no-color", "-json"]).current_dir(folder).env_clear().envs(environment);
+    fetch_program::run(command, "OpenTofu", "tofu get", "registry", TIMEOUT).await
 }
 
 fn failure(source: &OciSource, output: &Output, access: &GitAccess) -> SourceError {
