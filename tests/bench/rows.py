@@ -137,6 +137,29 @@ def deploy(bench):
               f"{(ours - plain) * 1000:+.0f} ms", ours <= plain * 1.05 or ours - plain <= 0.3)
 
 
+def variables(bench):
+    """`canyon deploy` beside variables in four scopes and beside none; alternating, so that a slow moment slows both."""
+    module, rounds = bench.root / "examples/hello", 60
+    scopes = [[], ["--project", "bench"], ["--environment-type", "bench"], ["--project", "bench", "--env", "e1"]]
+    with Server(bench.programs, NOTHING_TO_DO) as none, Server(bench.programs, NOTHING_TO_DO) as many:
+        for server in (none, many):
+            server.prepare(rounds + 1)
+        for number, scope in enumerate(scopes):
+            kept = [f"SCOPE{number}_{n}=value" for n in range(13)]
+            many.canyon("set", "variable", *scope, "--kind", "environment", *kept)
+        more = []
+        for n in range(rounds + 1):
+            took = {}
+            for server in (none, many) if n % 2 else (many, none):
+                begun = time.perf_counter()
+                server.canyon("deploy", "bench", f"e{n}", "--module", str(module))
+                took[server] = time.perf_counter() - begun
+            more.append((took[many] - took[none]) * 1000)
+    median = statistics.median(more[1:])
+    yield Row("`canyon deploy` with 52 variables in 4 scopes, beside none", "<= 5 ms more",
+              f"{median:+.1f} ms", median <= 5)
+
+
 def runner_memory(bench):
     """The runner's own memory while OpenTofu applies."""
     with Server(bench.programs, bench.tofu) as server:
@@ -195,7 +218,7 @@ def table(bench):
 
 
 ALL = {function.__name__: function for function in
-       (start, get_runner, accept, no_op, deploy, runner_memory, killed, size, table)}
+       (start, get_runner, accept, no_op, deploy, variables, runner_memory, killed, size, table)}
 
 
 class Load(NamedTuple):
