@@ -40,7 +40,8 @@ pub(crate) async fn sign_in(
     output: Output,
 ) -> Result<Context, CliError> {
     let SignInChoice { id, issuer, client_id, scopes, .. } = choice;
-    let signing_in = SignIn { identity_provider: id, issuer, client_id, subject: None, refresh_token: None };
+    let signing_in =
+        SignIn { identity_provider: id, issuer, client_id, subject: None, refresh_token: None };
     let issuer = Issuer::discover(&signing_in, scopes).await?;
     let tokens = match way {
         Way::Browser(redirect) => browser::sign_in(&issuer, redirect, output).await?,
