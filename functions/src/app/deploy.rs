@@ -158,7 +158,10 @@ impl App {
             let environment = self.open_environment(by, order).await?;
             let bundle = self.bundle_for(by, order, &environment).await?;
             let reads_in = self.reads_in(by, order, &environment).await?;
-            let (deployment, environment) = self.enqueue(by, order, reads_in, environment)?;
+            let (deployment, mut environment) = self.enqueue(by, order, reads_in, environment)?;
+            if !bundle.sealed_inputs.is_empty() && deployment.changes_state() {
+                environment.record_secret_inputs(deployment.id);
+            }
             let key = idempotency.map(|key| key.record(&deployment));
             let mut record = self.record(by, "deployment.create", deployment.path());
             record.details = RunKind::details_of(&deployment);

@@ -128,6 +128,7 @@ impl App {
                 applied: None,
                 applied_before: None,
                 last_success: None,
+                secret_inputs: Vec::new(),
                 state: None,
                 deletion_protection: order.deletion_protection.or(env_type.deletion_protection),
                 removed_by: None,

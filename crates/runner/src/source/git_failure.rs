@@ -17,7 +17,13 @@ const NOISE: [&str; 4] = [
 ];
 
 /// Pairs of a text in the error output and the hint for it.
-const HINTS: [(&str, &str); 4] = [
+const HINTS: [(&str, &str); 6] = [
+    ("SSL CA cert", "the job cannot read the file that `GIT_SSL_CAINFO` or `SSL_CERT_FILE` names"),
+    (
+        "ertificate",
+        "the job does not trust the host's certificate: if it is of your own authority, name a file with that authority, in the \
+         job, by `canyon set variable --kind environment GIT_SSL_CAINFO=PATH`",
+    ),
     ("redirect", "redirects are not followed, give the address that it leads to"),
     ("ould not resolve host", "check the host's name, and that the job can resolve it"),
     ("refused", "check the address, and that the job can reach it"),
