@@ -358,7 +358,7 @@ fn an_environment_whose_destroy_run_left_resources_is_not_removed() {
     let whole = deployment("succeeded", "apply", &report("a", 10, 2));
     let AfterEnd::Stay(again, _) = after.after_end(&whole) else { panic!("it was removed") };
     assert_eq!((again.status, again.status_message), (EnvironmentStatus::Active, None));
-    insta::assert_snapshot!(after.status_message.unwrap(), @"the destroy run 00000000-0000-0000-0000-000000000002 succeeded, but 2 resources are left in the state at `/old/00000000-0000-7000-8000-000000000001.tfstate`: remove them, or leave them behind with `canyon delete environment shop dev --force`");
+    insta::assert_snapshot!(after.status_message.unwrap(), @"the destroy run 00000000-0000-0000-0000-000000000002 succeeded, but its state at `/old/00000000-0000-7000-8000-000000000001.tfstate` still has 2 resources: remove what is left, or leave it behind with `canyon delete environment shop dev --force`");
 }
 
 #[test]
