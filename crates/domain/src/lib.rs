@@ -54,6 +54,7 @@ pub mod polled_job;
 pub mod ports;
 pub mod principal;
 pub mod public_address;
+pub mod resource_count;
 pub mod retention;
 pub mod role;
 pub mod run_context;
