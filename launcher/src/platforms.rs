@@ -26,7 +26,7 @@ pub fn direct(
         match kind.job_place() {
             JobPlace::Cluster => Some(Arc::new(kubernetes.clone())),
             JobPlace::Ecs => Some(Arc::new(ecs.clone())),
-            // Canyon is on no Docker host; `agents::platforms` has the jobs on its own machine.
+            // Only `canyon local` has a Docker engine; `agents::platforms` has the processes on its machine.
             JobPlace::Docker | JobPlace::Machine => None,
         }
     };

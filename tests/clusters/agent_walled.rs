@@ -30,14 +30,14 @@ fn has_ipv6() -> bool {
 
 /// A network namespace with one link to this machine. The firewall rules are inside it; the machine's own do not
 /// change.
-struct Wall {
+pub(crate) struct Wall {
     name: String,
     inside: String,
 }
 
 impl Wall {
     /// Creates the namespace without any rule.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // An interface's name has at most 15 characters.
         let name = Bed::unique("w")[..10].to_owned();
         let third = 192 + uuid::Uuid::new_v4().as_bytes()[0] % 64;
@@ -99,12 +99,12 @@ impl Wall {
     }
 
     /// Whether any server answers a request from within, with whatever status.
-    fn reaches(&self, url: &str) -> bool {
+    pub(crate) fn reaches(&self, url: &str) -> bool {
         curl(&self.within(), &[url])
     }
 
     /// Waits until [`Self::reaches`] holds: a server may be slow.
-    async fn until_reaches(&self, url: &str, why: &str) {
+    pub(crate) async fn until_reaches(&self, url: &str, why: &str) {
         let deadline = Instant::now() + LIMIT;
         while !self.reaches(url) {
             assert!(Instant::now() < deadline, "{why}: {url}");

@@ -12,7 +12,7 @@ use canyon_domain::failure::FailureClass;
 use std::time::{Duration, Instant};
 
 /// Prints a counter for as long as it lives.
-const COUNTS: &str = r#"
+pub(crate) const COUNTS: &str = r#"
 resource "terraform_data" "counts" {
   provisioner "local-exec" {
     command = "i=0; while :; do echo counted to $i.; i=$((i + 1)); sleep 0.2; done"
@@ -29,7 +29,7 @@ fn counted(text: &str) -> Option<u32> {
 }
 
 /// Starts it, kills Canyon, and lets it count on. Returns the last number, read from the container's `output`.
-async fn counts_unheard(site: &mut Site, id: &str, output: impl Fn() -> String) -> u32 {
+pub(crate) async fn counts_unheard(site: &mut Site, id: &str, output: impl Fn() -> String) -> u32 {
     let deadline = Instant::now() + LIMIT;
     while counted(&site.log(id).await).is_none() {
         assert!(Instant::now() < deadline, "it does not count\n{}", site.log(id).await);
@@ -51,7 +51,7 @@ async fn counts_unheard(site: &mut Site, id: &str, output: impl Fn() -> String) 
 }
 
 /// The log contains the numbers up to `count`, and the end says what happened.
-async fn is_in_the_log(site: &Site, id: &str, count: u32) {
+pub(crate) async fn is_in_the_log(site: &Site, id: &str, count: u32) {
     let ended = site.end(id).await;
     let (class, message) = failure(&ended);
     assert_eq!((ended.status.as_str(), class), ("failed", FailureClass::Lost), "{message}");

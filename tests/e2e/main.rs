@@ -21,6 +21,7 @@ mod connections;
 mod deploy_here;
 mod deploy_local;
 mod deployment_inputs;
+mod docker_runner;
 mod doctor;
 mod drift;
 mod duplicates;

@@ -96,8 +96,9 @@ fn has_word(code: &str, start: &str) -> bool {
 /// Whether the code names the runner type: the variant, a struct that begins with its name, or the value of `type`.
 fn names_type(code: &str, kind: RunnerType) -> bool {
     let variant = format!("{kind:?}");
-    // These two words have other meanings as well.
-    let is_ambiguous = matches!(kind, RunnerType::Kubernetes | RunnerType::Local);
+    // These words have other meanings as well.
+    let is_ambiguous =
+        matches!(kind, RunnerType::Kubernetes | RunnerType::Docker | RunnerType::Local);
     let in_enum = ["RunnerType", "RunnerConfiguration"]
         .iter()
         .any(|name| has_path(code, &format!("{name}::{variant}")));

@@ -11,6 +11,7 @@ pub mod aks;
 pub mod certificate;
 pub(crate) mod check_step;
 pub mod configuration;
+pub mod docker;
 pub mod ecs;
 pub mod eks;
 mod fargate_size;
@@ -283,6 +284,12 @@ impl RunnerDefinition {
     /// Whether Canyon launches its jobs itself.
     pub fn is_direct(&self) -> bool {
         !self.needs_agent()
+    }
+
+    /// Whether its jobs run on Canyon's own machine, which only `canyon local` has.
+    pub fn is_on_own_machine(&self) -> bool {
+        let place = self.runner_type().job_place();
+        self.is_direct() && matches!(place, JobPlace::Docker | JobPlace::Machine)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The launcher of a laptop. Committed writes, ended jobs, ended deployments and the clock wake it.
 
 use crate::LocalError;
+use crate::containers::Containers;
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
 use canyon_dispatch::{Dispatcher, JobRef, Platform};
 use canyon_domain::causes::Causes;
@@ -48,6 +49,8 @@ pub(crate) struct LaunchSettings {
     pub(crate) runner: PathBuf,
     /// The image of other jobs, if their runner names none.
     pub(crate) runner_image: Option<String>,
+    /// The containers of runners of type `docker`.
+    pub(crate) containers: Containers,
     /// The folder of all data.
     pub(crate) data_dir: PathBuf,
 }
@@ -96,6 +99,8 @@ pub(crate) async fn run(
     if let Err(error) = local.adopt() {
         tracing::error!(%error, "cannot find the jobs of an earlier run");
     }
+    let containers = launch.containers;
+    platforms.insert(RunnerType::Docker, Arc::new(containers.clone()));
     platforms.extend(agents(&app, launch.runner_image.as_deref(), Arc::new(local.clone())));
     let mut hints = app.changes.subscribe();
     let sweeper = Sweeper::new(Launcher {
@@ -113,6 +118,7 @@ pub(crate) async fn run(
         publisher: None,
     });
     let mut tasks = JoinSet::new();
+    tasks.spawn(async move { containers.adopt(org).await });
     let mut tick = tokio::time::interval(PASS_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut expiry = Instant::now();

@@ -6,6 +6,8 @@
 //! then queries the table for what is due.
 
 mod bootstrap;
+mod container_access;
+mod containers;
 mod environment_file;
 mod launching;
 mod listener;
@@ -27,6 +29,9 @@ use canyon_identity::verify::{PrivateIssuers, PrivateIssuersError};
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
 use canyon_store::{StoreError, Table};
+use container_access::ContainerAccess;
+use containers::Containers;
+use listener::Listeners;
 use rustix::fs::Mode;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -34,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// How long open requests may take to complete when the process is asked to end.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -50,7 +55,7 @@ pub struct Settings {
     pub advertise_url: Option<String>,
     /// Canyon's name as an OIDC issuer; default: the address of the API, which no cloud can trust.
     pub issuer_url: Option<String>,
-    /// The image of jobs in clusters and on ECS whose runner names none.
+    /// The image of jobs in clusters, on ECS and on Docker whose runner names none.
     pub runner_image: Option<String>,
     /// Issuers in a private network whose keys Canyon may fetch.
     pub private_issuers: Vec<String>,
@@ -153,6 +158,8 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     let private_issuers =
         PrivateIssuers::new(&settings.private_issuers, settings.private_issuers_ca)?;
     let issuers = issuers(settings.issuer_url.as_deref().unwrap_or(&url), &data_dir.join("keys"));
+    let (listeners, added) = mpsc::channel(1);
+    let access = ContainerAccess::new(settings.advertise_url.as_deref(), address, listeners);
     let app = App {
         table,
         blobs: Blobs::folder(&data_dir.join("blobs"))?,
@@ -179,6 +186,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         api_url: app.api_url.clone(),
         issuer: issuers.runners.clone(),
         runner,
+        containers: Containers::new(settings.runner_image.clone(), access),
         runner_image: settings.runner_image,
         data_dir,
     };
@@ -187,7 +195,8 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     // Registered before the address is printed, so that a signal that comes now is handled.
     let signals = end_signals();
     let (ending, ended) = watch::channel(());
-    let server = tokio::spawn(listener::serve(listener, router, limits, ended));
+    let server =
+        tokio::spawn(listener::serve(Listeners::new(listener, added), router, limits, ended));
     on_ready(&Ready { url, environment_file });
     let asked = launching::until_asked(asked_to_end(signals), &mut launching).await;
     drop(ending);

@@ -7,8 +7,11 @@
 mod bodies;
 mod connection;
 pub(crate) mod descriptors;
+mod listeners;
 mod table;
 mod transport;
+
+pub(crate) use listeners::Listeners;
 
 use axum::Router;
 use connection::Connection;
@@ -18,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use table::{Admission, Table};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -67,7 +70,7 @@ const FULL: &str = r#"{"error":"API-503","message":"Canyon has reached its limit
 
 /// Serves `router` until `closing` changes or its sender is dropped. Then completes the answers in progress.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    mut listeners: Listeners,
     router: Router,
     limits: Limits,
     mut closing: watch::Receiver<()>,
@@ -76,7 +79,7 @@ pub(crate) async fn serve(
     let (mut tasks, mut log) = (JoinSet::new(), RateLimitedLog::default());
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = listeners.accept() => accepted,
             _ = closing.changed() => break,
         };
         while tasks.try_join_next().is_some() {}
@@ -99,7 +102,7 @@ pub(crate) async fn serve(
             }
         }
     }
-    drop(listener);
+    drop(listeners);
     while tasks.join_next().await.is_some() {}
 }
 

@@ -7,7 +7,7 @@ use canyon_domain::field_error::{FieldError, FieldErrors};
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
 use canyon_domain::inventory::Environment;
 use canyon_domain::principal::Principal;
-use canyon_domain::runner::{RunnerDefinition, RunnerType, missing_secret};
+use canyon_domain::runner::{JobPlace, RunnerDefinition, missing_secret};
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
@@ -64,17 +64,22 @@ impl App {
         }
     }
 
-    /// Only the owner of a laptop should start processes on Canyon's own machine.
+    /// Only the owner of a laptop should start jobs on Canyon's own machine.
     fn check_served(&self, definition: &RunnerDefinition) -> Result<(), AppError> {
-        let is_ours = definition.runner_type() == RunnerType::Local && definition.is_direct();
-        if is_ours && !self.serves_local_runners {
-            return Err(AppError::invalid(
-                "runner_configuration.type",
-                "`local` without `agents` is for `canyon local` only: this Canyon has no machine to run \
-                 jobs on",
-            ));
+        if self.serves_local_runners || !definition.is_on_own_machine() {
+            return Ok(());
         }
-        Ok(())
+        let reason = match definition.runner_type().job_place() {
+            JobPlace::Docker => {
+                "`docker` is for `canyon local` only: this Canyon has no Docker engine; use `docker-agent`, \
+                 and start an agent beside the engine"
+            }
+            JobPlace::Machine | JobPlace::Cluster | JobPlace::Ecs => {
+                "`local` without `agents` is for `canyon local` only: this Canyon has no machine to run \
+                 jobs on"
+            }
+        };
+        Err(AppError::invalid("runner_configuration.type", reason))
     }
 
     /// A runner. 404 if it does not exist.

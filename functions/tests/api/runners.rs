@@ -350,3 +350,15 @@ async fn a_definition_of_before_that_is_refused_today_can_be_read_changed_and_de
     assert!(status == 200 && changed.get("warnings").is_none(), "{changed}");
     assert_eq!(api.delete("/runners/my-cluster").await.0, 204);
 }
+
+#[tokio::test]
+async fn a_runner_of_the_machines_own_engine_is_refused_where_canyon_has_no_machine() {
+    let mut body = gke();
+    body["runner_configuration"] = json!({ "type": "docker" });
+    body["state_storage_configuration"] = json!({ "type": "s3", "bucket": "states" });
+    Api::start_with(true).await.make("/runners", body.clone()).await;
+    let answer = Api::start_with(false).await.post("/runners", body).await;
+    assert_eq!((answer.0, faults(&answer)), (400, vec!["runner_configuration.type"]));
+    let fault = &answer.1["details"]["fields"][0]["reason"];
+    assert!(fault.as_str().unwrap().contains("use `docker-agent`"), "{fault}");
+}

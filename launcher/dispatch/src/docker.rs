@@ -1,5 +1,5 @@
-//! The kind whose job is a container of a Docker engine (`docker-agent`). An agent beside the
-//! engine calls it.
+//! The kind whose job is a container of a Docker engine. `canyon local` calls it for runners of type `docker`, an agent
+//! beside the engine for those of type `docker-agent`.
 //!
 //! | step | what is called |
 //! |---|---|
@@ -16,6 +16,8 @@
 mod check;
 mod container;
 mod engine;
+mod engine_user;
+mod host_gateway;
 mod image;
 mod log;
 mod metadata;
@@ -24,6 +26,8 @@ mod refusal;
 mod settings;
 mod state;
 
+pub use engine_user::EngineUser;
+pub use host_gateway::HostGateway;
 pub use settings::{DockerSettings, SettingsError};
 
 use crate::check::CheckReports;
@@ -78,7 +82,7 @@ impl DockerPlatform {
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, SettingsError> {
         let settings = settings.check(variable)?;
-        let engine = Engine::new(settings.host.clone());
+        let engine = Engine::new(settings.user, settings.host.clone());
         Ok(Self { settings, engine, pulls: Arc::default(), signalled: Mutex::default() })
     }
 
@@ -309,7 +313,7 @@ impl Dispatcher for DockerDispatcher {
 
     async fn observe(&self, job: &JobRef) -> Observation {
         match self.find(job).await {
-            Ok(Some(found)) => match state::observation(&found) {
+            Ok(Some(found)) => match state::observation(self.platform.settings.user, &found) {
                 Observation::Gone(Some(failure)) => {
                     Observation::Gone(Some(self.with_last_message(job, failure).await))
                 }

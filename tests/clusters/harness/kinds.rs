@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Aks,
     /// `serverless-ecs`, with states in a bucket.
     Ecs,
+    /// `docker`, with states in a bucket. Canyon listens on loopback, as on a laptop.
+    Docker,
 }
 
 /// The cluster as a runner of one kind reaches it.
@@ -64,7 +66,7 @@ impl Place {
                 });
             }
             Kind::Gke | Kind::Eks | Kind::Aks => place.clouds = Some(Clouds::start()),
-            Kind::Ecs => place.account = Some(Account::start().await),
+            Kind::Ecs | Kind::Docker => place.account = Some(Account::start().await),
         }
         if kind == Kind::Aks {
             OBJECT_ID.clone_into(&mut place.user);
@@ -79,8 +81,16 @@ impl Place {
 
     /// The server's settings for it.
     pub(crate) fn variables(&self) -> Variables {
+        if self.kind == Kind::Docker {
+            return [("DOCKER_HOST".to_owned(), bed().get("DOCKER_HOST").to_owned())].into();
+        }
         let clouds = self.clouds.as_ref().map(Clouds::variables);
         clouds.or_else(|| self.account.as_ref().map(Account::variables)).unwrap_or_default()
+    }
+
+    /// The address at which the server listens.
+    pub(crate) fn listens_at(&self) -> &'static str {
+        if self.kind == Kind::Docker { "127.0.0.1" } else { bed().get("NODE_ADDRESS") }
     }
 
     /// The servers that play a cloud.
@@ -96,7 +106,9 @@ impl Place {
     /// A runner that keeps its states where its jobs run.
     pub(crate) fn definition(&self, namespace: &str) -> Value {
         if let Some(account) = &self.account {
-            return account.definition();
+            let mut definition = account.definition();
+            definition["runner_configuration"] = self.configuration();
+            return definition;
         }
         let mut runner = self.configuration();
         runner["job"] = json!({ "namespace": namespace, "service_account": ACCOUNT });
@@ -143,6 +155,9 @@ impl Place {
                 },
             }),
             Kind::Ecs => self.account().definition()["runner_configuration"].clone(),
+            Kind::Docker => json!({
+                "type": "docker", "job": { "environment": self.account().bucket_variables() },
+            }),
         }
     }
 
@@ -162,7 +177,7 @@ impl Place {
         let configuration = self.configuration();
         let cluster = &configuration["cluster"];
         let state = match self.kind {
-            Kind::Oidc | Kind::Token | Kind::Certificate => return,
+            Kind::Oidc | Kind::Token | Kind::Certificate | Kind::Docker => return,
             Kind::Gke => clouds::google(trust, cluster),
             Kind::Eks => clouds::amazon(trust, cluster),
             Kind::Aks => clouds::microsoft(trust, cluster),

@@ -34,12 +34,17 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start_with(variables: Variables) -> Self {
+        Self::start_at(bed().get("NODE_ADDRESS"), variables).await
+    }
+
+    /// Starts the server at an address of this machine.
+    pub(crate) async fn start_at(ip: &str, variables: Variables) -> Self {
         let folder = tempfile::Builder::new().prefix("canyon-clusters-").tempdir().unwrap();
         let keys = folder.path().join("data/keys");
         fs::create_dir_all(&keys).unwrap();
         // The copy gets the mode of the original, and no other user may read it.
         fs::copy(bed().get("ISSUER_KEY"), keys.join("issuer.pk8")).unwrap();
-        let address = format!("{}:0", bed().get("NODE_ADDRESS"));
+        let address = format!("{ip}:0");
         let child = spawn(&folder, &variables, &address);
         let (token, org) = (String::new().into(), String::new());
         let mut server = Self { folder, variables, child, address, token, org };

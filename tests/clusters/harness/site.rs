@@ -41,7 +41,7 @@ impl Site {
     pub(crate) async fn untrusted(kind: Kind, change: impl FnOnce(&mut Value)) -> Self {
         let namespace = Namespace(Bed::unique("canyon"));
         let place = Place::prepare(kind, &namespace.0).await;
-        let server = Server::start_with(place.variables()).await;
+        let server = Server::start_at(place.listens_at(), place.variables()).await;
         let client = server.client();
         let site = Self { server, client, namespace, place };
         let mut runner = site.place.definition(&site.namespace.0);

@@ -5,7 +5,7 @@ use super::{Kind, KindError};
 use crate::settings::dispatcher::DispatcherSettings;
 use async_trait::async_trait;
 use canyon_api::agent::JobKey;
-use canyon_dispatch::docker::{DockerPlatform, DockerSettings};
+use canyon_dispatch::docker::{DockerPlatform, DockerSettings, EngineUser};
 use canyon_dispatch::{Dispatcher, JobRef, Platform as _, Target};
 use canyon_domain::ids::RunnerUuid;
 use canyon_domain::runner::RunnerType;
@@ -35,6 +35,7 @@ pub(super) fn kind(
 /// The settings unchanged: the platform checks them.
 pub(super) fn given(values: &mut Values<'_>) -> DockerSettings {
     DockerSettings {
+        user: EngineUser::Agent,
         host: values.text("host"),
         certificates: None,
         image: values.text("image"),

@@ -10,7 +10,7 @@ use crate::settings::identity::Machine;
 use crate::settings::layers::Layer;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use canyon_dispatch::docker::DockerSettings;
+use canyon_dispatch::docker::{DockerSettings, EngineUser};
 use canyon_dispatch::ecs::EcsDefaults;
 use canyon_dispatch::kubernetes::{ClusterSource, JobDefaults};
 use canyon_domain::runner::ecs::LaunchType;
@@ -254,6 +254,7 @@ fn each_setting_of_docker_is_read() {
     let mut values = Values::of(&settings);
     // Destructured, so that a new field does not compile without a line in this test.
     let DockerSettings {
+        user,
         host,
         certificates,
         image,
@@ -267,6 +268,7 @@ fn each_setting_of_docker_is_read() {
         acknowledge_host_credentials,
     } = docker::given(&mut values);
     assert_eq!(values.faults.to_string(), "");
+    assert_eq!(user, EngineUser::Agent);
     assert_eq!(host.as_deref(), Some("tcp://10.0.0.7:2375"));
     assert_eq!(certificates, None, "certificates come from DOCKER_CERT_PATH");
     assert_eq!(image.as_deref(), Some("registry.example.com/runner:1"));

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Canyon's name as an OIDC issuer: an https address at which clouds and clusters find this API
     #[arg(long, value_name = "URL")]
     issuer_url: Option<String>,
-    /// Image of jobs in clusters and on ECS whose runner names no image
+    /// Image of jobs in clusters, on ECS and on Docker whose runner names no image
     #[arg(long, value_name = "IMAGE", env = "CANYON_RUNNER_IMAGE")]
     runner_image: Option<String>,
     /// Issuers in a private network whose keys Canyon may fetch, separated by commas

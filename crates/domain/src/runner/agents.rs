@@ -1,20 +1,18 @@
 //! `kubernetes-agent`, `ecs-agent` and `docker-agent`: an agent that polls Canyon launches the jobs.
 
-pub use super::{agent_target::AgentTarget, patterns::is_extra_host, profile::ProfileName};
+pub use super::{agent_target::AgentTarget, profile::ProfileName};
 
 use super::check_step::CheckStep;
 use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
 use super::properties::properties;
 use super::{
+    docker::DockerJob,
     ecs::EcsJob,
     kubernetes::KubernetesJob,
-    patterns::{EXTRA_HOST, IMAGE, PROFILE, PUBLIC_KEY, VALUE, VARIABLE},
-    timeouts::TimeoutSettings,
+    patterns::{PROFILE, PUBLIC_KEY},
 };
-use crate::job_identity::JobIdentity;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 properties! {
     /// The settings that all runners of agents share.
@@ -67,25 +65,6 @@ properties! {
         pub job: Option<DockerJob> = object(DockerJob::read),
         /// Which agents launch.
         pub settings: AgentSettings = flatten,
-    }
-}
-
-properties! {
-    /// `job` of `docker-agent`.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-    pub struct DockerJob {
-        /// Image to run instead of Canyon's own.
-        pub image: Option<String> = text(&IMAGE),
-        /// Further environment variables.
-        pub environment: Option<BTreeMap<String, String>> = text_map(200, &VARIABLE, &VALUE),
-        /// Further entries of `/etc/hosts`: `NAME:ADDRESS`.
-        pub extra_hosts: Option<Vec<String>> = texts(&(0..=64), &EXTRA_HOST),
-        /// Memory limit, in MiB.
-        pub memory_limit: Option<u32> = number(64..=1_048_576),
-        /// The job's identity at clouds.
-        pub identity: Option<JobIdentity> = object(JobIdentity::read),
-        /// Timeouts.
-        pub timeouts: Option<TimeoutSettings> = object(TimeoutSettings::read),
     }
 }
 

@@ -4,6 +4,7 @@ use super::{
     agents::{AgentSettings, DockerAgent, EcsAgent, KubernetesAgent},
     aks::Aks,
     check_step::CheckStep,
+    docker::{Docker, DockerJob},
     ecs::{EcsJob, ServerlessEcs},
     eks::Eks,
     fields::Fields,
@@ -100,6 +101,8 @@ runner_types! {
     EcsAgent(Box<EcsAgent>) = "ecs-agent",
     /// Containers that an agent starts on a Docker host.
     DockerAgent(DockerAgent) = "docker-agent",
+    /// A container of the Docker engine of Canyon's own machine.
+    Docker(Docker) = "docker",
     /// A process on Canyon's own machine.
     Local(Local) = "local",
 }
@@ -140,6 +143,14 @@ impl RunnerConfiguration {
         match self.kind().job()? {
             JobSettings::Ecs(job) => Some(job),
             JobSettings::Cluster(_) | JobSettings::Docker(_) | JobSettings::Machine(_) => None,
+        }
+    }
+
+    /// The job, if the jobs are containers of Docker and the definition has one.
+    pub fn docker_job(&self) -> Option<&DockerJob> {
+        match self.kind().job()? {
+            JobSettings::Docker(job) => Some(job),
+            JobSettings::Cluster(_) | JobSettings::Ecs(_) | JobSettings::Machine(_) => None,
         }
     }
 

@@ -1,7 +1,8 @@
 //! What a type of runner is. Each type states it in its own file, and everything that differs by type follows from it.
 
-use super::agents::{AgentSettings, DockerJob};
+use super::agents::AgentSettings;
 use super::check_step::CheckStep;
+use super::docker::DockerJob;
 use super::ecs::EcsJob;
 use super::kubernetes::KubernetesJob;
 use super::local::LocalJob;

@@ -134,6 +134,7 @@ mod tests {
         kubernetes-agent: kubernetes s3 gcs azurerm
         ecs-agent: s3
         docker-agent: s3 gcs azurerm
+        docker: s3 gcs azurerm
         local: s3 gcs azurerm local
         "#);
     }
@@ -142,5 +143,7 @@ mod tests {
     fn a_refusal_of_a_pair_has_the_reason_and_the_alternatives() {
         let refusal = StorageType::Gcs.refusal_for(RunnerType::ServerlessEcs).unwrap();
         insta::assert_snapshot!(refusal, @"`gcs` state cannot be used by a `serverless-ecs` runner: an ECS task has no Google identity; use one of `s3`");
+        let refusal = StorageType::Local.refusal_for(RunnerType::Docker).unwrap();
+        insta::assert_snapshot!(refusal, @"`local` state cannot be used by a `docker` runner: the disk of a job there is deleted with the job; use one of `s3`, `gcs`, `azurerm`");
     }
 }

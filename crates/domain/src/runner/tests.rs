@@ -105,6 +105,7 @@ fn a_definition_comes_back_as_it_was_given() {
         json!({ "type": "kubernetes-agent", "job": job, "agents": { "ids": ["berlin-1"] },
             "profile": "${environment.type}-${var.region}" }),
         json!({ "type": "docker-agent", "agents": { "labels": { "region": "eu" } } }),
+        json!({ "type": "docker", "job": { "image": "a", "memory_limit": 512 } }),
         json!({ "type": "local" }),
         json!({ "type": "local", "job": { "executable": "tofu", "timeouts": { "stop_seconds": 5 } } }),
     ];
@@ -166,7 +167,7 @@ fn types_and_pairs_that_do_not_exist_are_refused_with_those_that_do() {
     `runner_configuration` is required
     `state_storage_configuration` is required
 
-    `runner_configuration.type` must be one of `kubernetes`, `kubernetes-gke`, `kubernetes-eks`, `kubernetes-aks`, `serverless-ecs`, `kubernetes-agent`, `ecs-agent`, `docker-agent`, `local`
+    `runner_configuration.type` must be one of `kubernetes`, `kubernetes-gke`, `kubernetes-eks`, `kubernetes-aks`, `serverless-ecs`, `kubernetes-agent`, `ecs-agent`, `docker-agent`, `docker`, `local`
     `nomad` is not known
     `state_storage_configuration.type` is required
 

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
 use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 
 const LONG: Duration = Duration::from_mins(10);
@@ -21,6 +22,7 @@ struct Served {
     dropped: mpsc::UnboundedReceiver<()>,
     closing: watch::Sender<()>,
     server: tokio::task::JoinHandle<()>,
+    listeners: mpsc::Sender<TcpListener>,
 }
 
 /// An endless answer.
@@ -67,8 +69,9 @@ async fn served(limits: Limits) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (closing, closes) = watch::channel(());
-    let server = tokio::spawn(serve(listener, router, limits, closes));
-    Served { address, go_on, dropped, closing, server }
+    let (listeners, added) = mpsc::channel(1);
+    let server = tokio::spawn(serve(Listeners::new(listener, added), router, limits, closes));
+    Served { address, go_on, dropped, closing, server, listeners }
 }
 
 fn limits(connections: usize) -> Limits {
@@ -77,19 +80,27 @@ fn limits(connections: usize) -> Limits {
 
 impl Served {
     async fn send(&self, bytes: &[u8]) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(bytes).await.unwrap();
-        stream
+        send_to(self.address, bytes).await
     }
 
-    /// Sends a request on a connection of its own, and returns the whole answer.
     async fn get(&self, path: &str) -> String {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        let mut stream = self.send(request.as_bytes()).await;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer
+        get_from(self.address, path).await
     }
+}
+
+async fn send_to(address: SocketAddr, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    stream
+}
+
+/// Sends a request on a connection of its own, and returns the whole answer.
+async fn get_from(address: SocketAddr, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let mut stream = send_to(address, request.as_bytes()).await;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
 }
 
 /// Reads until the server closes the connection. Returns what was read.
@@ -217,4 +228,20 @@ async fn a_head_that_is_too_long_is_refused() {
 fn few_descriptors_leave_room_for_the_database_and_many_do_not_raise_the_bound() {
     let connections = |descriptors| Limits::of_descriptors(descriptors).connections;
     assert_eq!([0, 256, 1024, 1 << 20].map(connections), [16, 160, 928, 4096]);
+}
+
+#[tokio::test]
+async fn a_listener_that_is_added_later_is_served_beside_the_first_and_replaced_by_the_next() {
+    let served = served(limits(8)).await;
+    let mut earlier = None;
+    for _ in 0..2 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        served.listeners.send(listener).await.unwrap();
+        assert!(get_from(address, "/health").await.ends_with("ok"));
+        assert!(served.get("/health").await.ends_with("ok"));
+        if let Some(earlier) = earlier.replace(address) {
+            assert!(TcpStream::connect(earlier).await.is_err(), "{earlier} is closed");
+        }
+    }
 }

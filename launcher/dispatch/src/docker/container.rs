@@ -1,5 +1,6 @@
 //! The container of an attempt, from the settings, the runner's definition and the launch.
 
+use super::engine_user::EngineUser;
 use super::names;
 use super::settings::ValidSettings;
 use crate::{DispatchError, Launch, Target, fingerprint};
@@ -8,8 +9,8 @@ use bollard::models::{
     MountType, RestartPolicy, RestartPolicyNameEnum,
 };
 use canyon_domain::failure::FailureClass;
-use canyon_domain::runner::RunnerConfiguration;
-use canyon_domain::runner::agents::DockerJob;
+use canyon_domain::runner::JobPlace;
+use canyon_domain::runner::docker::DockerJob;
 use secrecy::ExposeSecret as _;
 use std::collections::HashMap;
 
@@ -42,17 +43,13 @@ impl<'a> Plan<'a> {
         target: &'a Target,
     ) -> Result<Self, DispatchError> {
         let refused = |message| DispatchError::refused(FailureClass::Config, message);
-        let RunnerConfiguration::DockerAgent(runner) = &target.definition.configuration else {
-            let message = format!("runner `{}` is not of type `docker-agent`", target.runner_id);
+        if target.definition.runner_type().job_place() != JobPlace::Docker {
+            let message = format!("jobs of runner `{}` are no containers", target.runner_id);
             return Err(refused(message));
-        };
-        let job = runner.job.as_ref();
+        }
+        let job = target.definition.configuration.docker_job();
         let image = job.and_then(|job| job.image.as_ref()).or(settings.image.as_ref());
-        let image = image.ok_or_else(|| {
-            let message = "no runner image is set: set `image` of the Docker dispatcher, or `job.image` of \
-                           the runner";
-            refused(message.to_owned())
-        })?;
+        let image = image.ok_or_else(|| refused(settings.user.no_image().to_owned()))?;
         Ok(Self { image, job, settings, target })
     }
 
@@ -93,11 +90,15 @@ impl<'a> Plan<'a> {
         labels
     }
 
-    /// The lower of the settings' limit and the runner's, in bytes.
+    /// The job's limit in bytes. An agent's owner also limits what the runner gives.
     fn memory(&self) -> i64 {
         let of_runner = self.job.and_then(|job| job.memory_limit);
-        let of_runner = of_runner.map_or(i64::MAX, |mib| i64::from(mib) * 1024 * 1024);
-        of_runner.min(self.settings.memory)
+        let of_runner = of_runner.map(|mib| i64::from(mib) * 1024 * 1024);
+        match (of_runner, self.settings.user) {
+            (None, _) => self.settings.memory,
+            (Some(of_runner), EngineUser::Agent) => of_runner.min(self.settings.memory),
+            (Some(of_runner), EngineUser::CanyonLocal) => of_runner,
+        }
     }
 
     fn host_config(&self) -> HostConfig {

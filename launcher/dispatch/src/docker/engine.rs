@@ -1,5 +1,6 @@
 //! The connection to a Docker engine, and what its errors mean.
 
+use super::engine_user::EngineUser;
 use super::settings::Host;
 use crate::DispatchError;
 use bollard::errors::Error;
@@ -11,13 +12,14 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Limit of a request: the engine is beside its agent, or a network away.
+/// Limit of a request: the engine is on this machine, or a network away.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// The pause before an engine that did not answer is asked again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// An engine, to which [`Engine::docker`] connects.
 pub(super) struct Engine {
+    pub(super) user: EngineUser,
     host: Host,
     connected: Mutex<Option<Docker>>,
 }
@@ -33,8 +35,8 @@ impl fmt::Display for Host {
 }
 
 impl Engine {
-    pub(super) fn new(host: Host) -> Self {
-        Self { host, connected: Mutex::default() }
+    pub(super) fn new(user: EngineUser, host: Host) -> Self {
+        Self { user, host, connected: Mutex::default() }
     }
 
     pub(super) fn host(&self) -> &Host {
@@ -67,16 +69,8 @@ impl Engine {
 
     /// The message for an engine that does not answer.
     pub(super) fn no_answer(&self, error: &Error) -> String {
-        let hint = match &self.host {
-            Host::Unix(_) => {
-                "; check that the engine runs, that this user may open its socket, and `host`"
-            }
-            Host::Plain(_) => "; check that the engine runs and listens there, and `host`",
-            Host::Tls(..) => {
-                "; check that the engine runs, and that it trusts the certificates in DOCKER_CERT_PATH"
-            }
-        };
-        format!("the Docker engine at {} does not answer: {}{hint}", self.host, Causes(error))
+        let hint = self.user.engine_hint(&self.host);
+        format!("the Docker engine at {} does not answer: {}; {hint}", self.host, Causes(error))
     }
 }
 

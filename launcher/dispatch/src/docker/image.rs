@@ -67,7 +67,8 @@ impl DockerDispatcher {
         launched_at: Timestamp,
     ) -> PullRequest<'a> {
         let has_credentials = self.credentials(image).is_some();
-        PullRequest { job, launched_at, now: System.now(), has_credentials }
+        let user = self.platform.settings.user;
+        PullRequest { user, job, launched_at, now: System.now(), has_credentials }
     }
 
     /// The user of the image. Pulls the image if the engine does not have it.

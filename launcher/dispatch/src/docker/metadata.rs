@@ -29,8 +29,7 @@ const POLL_PAUSE: Duration = Duration::from_millis(100);
 const HELP: &str = "every module gets the machine's credentials. On EC2: aws ec2 modify-instance-metadata-options \
      --instance-id ID --http-tokens required --http-put-response-hop-limit 1. Elsewhere, on the \
      host: iptables -I DOCKER-USER -d 169.254.169.254 -j REJECT (ip6tables for fd00:ec2::254 and fd20:ce::254), kept over \
-     restarts. If jobs are to have these credentials: \
-     CANYON_JOB_DISPATCHER_DATA_ACKNOWLEDGE_HOST_CREDENTIALS=true";
+     restarts";
 
 impl DockerDispatcher {
     /// Starts a container like a job's in which the runner only tries the services, waits for its
@@ -67,9 +66,10 @@ impl DockerDispatcher {
             (REACHABLE, true) => {
                 Ok(((), "one answers a container, as the settings acknowledge".to_owned()))
             }
-            (REACHABLE, false) => {
-                Err(format!("a metadata service of the cloud answers a container: {HELP}"))
-            }
+            (REACHABLE, false) => Err(format!(
+                "a metadata service of the cloud answers a container: {HELP}{}",
+                engine.user.acknowledge_credentials()
+            )),
             (code, _) => Ok((
                 (),
                 format!(

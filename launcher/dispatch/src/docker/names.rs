@@ -1,7 +1,7 @@
 //! The names and labels of Canyon's containers.
 
 use crate::{JobRef, Target};
-use canyon_domain::ids::RunnerUuid;
+use canyon_domain::ids::{OrgUuid, RunnerUuid};
 use std::collections::HashMap;
 
 /// Label: the organization's uuid.
@@ -36,6 +36,11 @@ pub(super) fn of_runner(target: &Target) -> HashMap<String, Vec<String>> {
     let labels =
         vec![format!("{ORGANIZATION}={}", target.org), format!("{RUNNER}={}", target.runner)];
     HashMap::from([("label".to_owned(), labels)])
+}
+
+/// A filter for all containers of an organization.
+pub(super) fn of_organization(org: OrgUuid) -> HashMap<String, Vec<String>> {
+    HashMap::from([("label".to_owned(), vec![format!("{ORGANIZATION}={org}")])])
 }
 
 /// A filter for all containers of Canyon's jobs.

@@ -1,6 +1,7 @@
 //! The meaning of errors of engines and registries, and what to change.
 
 use super::engine::{self, Engine};
+use super::engine_user::EngineUser;
 use crate::{DispatchError, JobRef};
 use bollard::errors::Error;
 use canyon_domain::causes::Causes;
@@ -16,6 +17,7 @@ const THROTTLE_PAUSE: Duration = Duration::from_secs(30);
 
 /// The attempt that needs the image.
 pub(super) struct PullRequest<'a> {
+    pub(super) user: EngineUser,
     pub(super) job: &'a JobRef,
     pub(super) launched_at: Timestamp,
     pub(super) now: Timestamp,
@@ -31,6 +33,7 @@ pub(super) fn of_pull(wanted: &PullRequest<'_>, image: &str, words: &str) -> Dis
     };
     let refused =
         |what: &str| DispatchError::refused(FailureClass::ImagePull, format!("{what}: {words}"));
+    let check_image = wanted.user.check_image();
     if has(&["toomanyrequests", "too many requests"]) {
         let message = format!("the registry limits the rate of pulls of image `{image}`: {words}");
         return DispatchError::later(FailureClass::Throttled, message, THROTTLE_PAUSE);
@@ -41,26 +44,22 @@ pub(super) fn of_pull(wanted: &PullRequest<'_>, image: &str, words: &str) -> Dis
     }
     if has(&["manifest unknown", "manifest for", "no matching manifest"]) {
         return refused(&format!(
-            "the registry has no such tag, digest or architecture of image `{image}`; check `image`"
+            "the registry has no such tag, digest or architecture of image `{image}`; {check_image}"
         ));
     }
     // Docker Hub answers this both for private images and for images that do not exist.
     if has(&["unauthorized", "authentication required", "no basic auth", "denied", "403 forbidden"])
     {
-        let hint = if wanted.has_credentials {
-            "check `registry_username` and `registry_password`"
-        } else {
-            "set `registry_username` and `registry_password`"
-        };
+        let hint = wanted.user.registry_access(wanted.has_credentials);
         return refused(&format!(
             "the registry does not let the engine pull image `{image}`; {hint}"
         ));
     }
     if has(&["name unknown", "not known to registry", "not found", "does not exist"]) {
-        return refused(&format!("the registry has no image `{image}`; check `image`"));
+        return refused(&format!("the registry has no image `{image}`; {check_image}"));
     }
     if has(&["invalid reference"]) {
-        return refused(&format!("`{image}` is not the name of an image; check `image`"));
+        return refused(&format!("`{image}` is not the name of an image; {check_image}"));
     }
     let what = format!("the engine cannot pull image `{image}`");
     let may_retry = wanted.now < wanted.launched_at + REGISTRY_GRACE;
@@ -75,7 +74,8 @@ pub(super) fn of_pull(wanted: &PullRequest<'_>, image: &str, words: &str) -> Dis
 pub(super) fn of_image(engine: &Engine, image: &str, error: &Error) -> DispatchError {
     match engine::status_and_message(error) {
         Some((400, words)) => {
-            let message = format!("`{image}` is not the name of an image; check `image`: {words}");
+            let check_image = engine.user.check_image();
+            let message = format!("`{image}` is not the name of an image; {check_image}: {words}");
             DispatchError::refused(FailureClass::ImagePull, message)
         }
         Some((_, words)) => {
@@ -169,7 +169,13 @@ mod tests {
         let pull_error = |words: &str, seconds: i64| {
             let now = launched_at + SignedDuration::from_secs(seconds);
             of_pull(
-                &PullRequest { job: &job, launched_at, now, has_credentials: false },
+                &PullRequest {
+                    user: EngineUser::Agent,
+                    job: &job,
+                    launched_at,
+                    now,
+                    has_credentials: false,
+                },
                 "a:1",
                 words,
             )

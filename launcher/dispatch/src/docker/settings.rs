@@ -1,7 +1,8 @@
 //! The settings of a Docker engine: how it is reached and what its jobs may have, as the owner of
 //! the host sets it.
 
-use canyon_domain::runner::agents::is_extra_host;
+use super::engine_user::EngineUser;
+use canyon_domain::runner::docker::is_extra_host;
 use secrecy::SecretString;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,8 @@ const DEFAULT_MEMORY: i64 = 4 * 1024 * 1024 * 1024;
 /// The settings as given. All are optional.
 #[derive(Clone, Debug, Default)]
 pub struct DockerSettings {
+    /// The program whose settings these are.
+    pub user: EngineUser,
     /// `unix:///PATH`, `tcp://HOST:PORT` or `https://HOST:PORT`. Default: `DOCKER_HOST`, else the
     /// usual socket.
     pub host: Option<String>,
@@ -27,7 +30,8 @@ pub struct DockerSettings {
     pub local_image: bool,
     /// Further entries of `/etc/hosts`: `NAME:ADDRESS`.
     pub extra_hosts: Vec<String>,
-    /// The memory limit of a job, such as `512 MB`.
+    /// The memory limit of a job, such as `512 MB`. For an agent the most that a runner may have, for `canyon local`
+    /// the limit of jobs whose runner has none.
     pub memory_limit: Option<String>,
     /// A folder of the host for jobs: `HOST_PATH:CONTAINER_PATH`, with `:ro` at the end for
     /// read-only.
@@ -72,6 +76,7 @@ pub(super) struct Bind {
 /// The validated settings.
 #[derive(Clone, Debug)]
 pub(super) struct ValidSettings {
+    pub(super) user: EngineUser,
     pub(super) host: Host,
     pub(super) image: Option<String>,
     pub(super) local_image: bool,
@@ -109,6 +114,7 @@ impl DockerSettings {
             }
         };
         Ok(ValidSettings {
+            user: self.user,
             host: parse_host(host.as_deref().unwrap_or(DEFAULT_HOST), certificates.as_deref())?,
             image: self.image,
             local_image: self.local_image,

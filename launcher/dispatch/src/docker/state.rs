@@ -1,5 +1,6 @@
 //! The state of a job from the state of its container, and why a dead one died.
 
+use super::engine_user::EngineUser;
 use bollard::models::{
     ContainerInspectResponse, ContainerState, ContainerStateStatusEnum as Status,
 };
@@ -33,13 +34,14 @@ pub(super) fn life(found: &ContainerInspectResponse) -> Option<Life> {
     }
 }
 
-pub(super) fn observation(found: &ContainerInspectResponse) -> Observation {
+/// The observation of a container. `user` decides how a failure names the settings.
+pub(super) fn observation(user: EngineUser, found: &ContainerInspectResponse) -> Observation {
     match life(found) {
         Some(Life::Created) => {
             Observation::Waiting("the container is created, but not started yet".to_owned())
         }
         Some(Life::Lives) => Observation::Alive,
-        Some(Life::Ended) => Observation::Gone(Some(failure(found))),
+        Some(Life::Ended) => Observation::Gone(Some(failure(user, found))),
         None => {
             Observation::Unknown("the engine does not report the state of the container".to_owned())
         }
@@ -47,12 +49,12 @@ pub(super) fn observation(found: &ContainerInspectResponse) -> Observation {
 }
 
 /// Why a container died that left no result.
-fn failure(found: &ContainerInspectResponse) -> Failure {
+fn failure(user: EngineUser, found: &ContainerInspectResponse) -> Failure {
     let state = found.state.clone().unwrap_or_default();
     let error = state.error.as_deref().unwrap_or_default().trim();
     let code = state.exit_code.unwrap_or_default();
     if state.oom_killed == Some(true) {
-        return of_memory(found);
+        return of_memory(user, found);
     }
     if !error.is_empty() {
         return Failure::new(
@@ -76,12 +78,12 @@ fn kind_of_end(state: &ContainerState) -> Ended {
     if state.exit_code == Some(KILLED) { Ended::Killed } else { Ended::Code }
 }
 
-fn of_memory(found: &ContainerInspectResponse) -> Failure {
+fn of_memory(user: EngineUser, found: &ContainerInspectResponse) -> Failure {
     let limit = found.host_config.as_ref().and_then(|host| host.memory).unwrap_or_default();
     let message = format!(
-        "the container used more memory than its limit of {} MiB; raise `job.memory_limit` of the \
-         runner, or `memory_limit` of the Docker dispatcher, whichever is lower",
-        limit / (1024 * 1024)
+        "the container used more memory than its limit of {} MiB; {}",
+        limit / (1024 * 1024),
+        user.raise_memory()
     );
     Failure::new(FailureClass::Oom, message)
 }
@@ -89,6 +91,8 @@ fn of_memory(found: &ContainerInspectResponse) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const AGENT: EngineUser = EngineUser::Agent;
 
     fn container(status: Status, code: i64, is_starved: bool) -> ContainerInspectResponse {
         ContainerInspectResponse {
@@ -105,31 +109,33 @@ mod tests {
     #[test]
     fn only_a_container_that_the_engine_has_reaped_is_gone() {
         for status in [Status::RUNNING, Status::PAUSED, Status::RESTARTING, Status::STOPPING] {
-            assert_eq!(observation(&container(status, 0, false)), Observation::Alive);
+            assert_eq!(observation(AGENT, &container(status, 0, false)), Observation::Alive);
         }
         for status in [Status::EXITED, Status::DEAD, Status::REMOVING] {
             assert!(matches!(
-                observation(&container(status, 0, false)),
+                observation(AGENT, &container(status, 0, false)),
                 Observation::Gone(Some(_))
             ));
         }
         assert!(matches!(
-            observation(&container(Status::CREATED, 0, false)),
+            observation(AGENT, &container(Status::CREATED, 0, false)),
             Observation::Waiting(_)
         ));
         assert!(matches!(
-            observation(&ContainerInspectResponse::default()),
+            observation(AGENT, &ContainerInspectResponse::default()),
             Observation::Unknown(_)
         ));
     }
 
     #[test]
     fn a_death_has_its_failure_class() {
-        let class =
-            |code, is_starved| match observation(&container(Status::EXITED, code, is_starved)) {
-                Observation::Gone(Some(failure)) => failure.class,
-                other => panic!("{other:?}"),
-            };
+        let class = |code, is_starved| match observation(
+            AGENT,
+            &container(Status::EXITED, code, is_starved),
+        ) {
+            Observation::Gone(Some(failure)) => failure.class,
+            other => panic!("{other:?}"),
+        };
         assert_eq!(class(137, true), FailureClass::Oom);
         assert_eq!(class(137, false), FailureClass::Lost);
         assert_eq!(class(3, false), FailureClass::Lost);

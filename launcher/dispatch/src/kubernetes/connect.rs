@@ -1,8 +1,7 @@
 //! Creates a client of a cluster from a runner's definition.
 //!
-//! A client is cached for a few minutes for each runner and version of its definition, secrets
-//! included. One caller creates it while the others wait. The client's sources expire with it: the
-//! cloud's description of the cluster, and the bearer token.
+//! A client is cached for a few minutes for each runner and version of its definition, secrets included. One caller
+//! creates it while the others wait. Its sources expire with it: the cloud's description of the cluster, and the token.
 
 mod aks;
 mod configured;
@@ -225,6 +224,7 @@ impl Connector {
             | RunnerConfiguration::KubernetesAgent(_)
             | RunnerConfiguration::EcsAgent(_)
             | RunnerConfiguration::DockerAgent(_)
+            | RunnerConfiguration::Docker(_)
             | RunnerConfiguration::Local(_) => {
                 Err(super::job::settings(target).err().unwrap_or_else(|| {
                     let message = format!("jobs of runner `{}` need an agent", target.runner_id);

@@ -52,8 +52,13 @@ impl Host {
     }
 
     pub(crate) fn target(&self, job: &Value) -> Arc<Target> {
+        self.target_of("docker-agent", job)
+    }
+
+    /// A runner of this type.
+    pub(crate) fn target_of(&self, kind: &str, job: &Value) -> Arc<Target> {
         let definition = json!({
-            "runner_configuration": { "type": "docker-agent", "job": job },
+            "runner_configuration": { "type": kind, "job": job },
             "state_storage_configuration": { "type": "s3", "bucket": "states" },
         });
         Arc::new(Target {

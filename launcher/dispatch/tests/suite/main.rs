@@ -16,6 +16,8 @@ mod docker_bed;
 #[cfg(all(feature = "docker", feature = "kubernetes"))]
 mod docker_engine;
 #[cfg(all(feature = "docker", feature = "kubernetes"))]
+mod docker_of_canyon_local;
+#[cfg(all(feature = "docker", feature = "kubernetes"))]
 mod docker_registry;
 // It uses the starter of ECS's servers.
 #[cfg(all(feature = "ecs", feature = "kubernetes"))]

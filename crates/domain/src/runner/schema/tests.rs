@@ -45,6 +45,13 @@ fn task() -> Value {
     })
 }
 
+fn container() -> Value {
+    json!({
+        "image": "a:1", "environment": { "A": "b" }, "extra_hosts": ["a:host-gateway"], "memory_limit": 64,
+        "identity": identity(), "timeouts": timeouts(),
+    })
+}
+
 /// `base` with the members of `more`.
 fn with(mut base: Value, more: &Value) -> Value {
     base.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -89,10 +96,8 @@ fn examples(kind: RunnerType) -> Vec<Value> {
             task(),
             &json!({ "launch_type": "fargate", "acknowledge_shared_instance_credentials": true }),
         )),
-        RunnerType::DockerAgent => by_agents(json!({
-            "image": "a:1", "environment": { "A": "b" }, "extra_hosts": ["a:host-gateway"], "memory_limit": 64,
-            "identity": identity(), "timeouts": timeouts(),
-        })),
+        RunnerType::DockerAgent => by_agents(container()),
+        RunnerType::Docker => vec![json!({ "job": container() })],
         RunnerType::Local => by_agents(json!({
             "executable": "tofu", "environment": { "A": "b" }, "identity": identity(), "timeouts": timeouts(),
         })),
@@ -296,6 +301,7 @@ fn every_type_states_what_its_jobs_are_who_launches_them_and_how_a_check_tries_t
     kubernetes-agent: Cluster, Agent, definition agent
     ecs-agent: Ecs, Agent, definition agent
     docker-agent: Docker, Agent, definition agent
+    docker: Docker, Canyon, definition connect image dry_run metadata
     local: Machine, CanyonOrAgent, definition
     ");
 }

@@ -1,0 +1,57 @@
+//! `docker`: a container of the Docker engine of Canyon's own machine.
+
+pub use super::patterns::is_extra_host;
+
+use super::check_step::CheckStep;
+use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
+use super::properties::properties;
+use super::{
+    patterns::{EXTRA_HOST, IMAGE, VALUE, VARIABLE},
+    timeouts::TimeoutSettings,
+};
+use crate::job_identity::JobIdentity;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+properties! {
+    /// `docker`; only the type is required.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct Docker {
+        /// What to run.
+        pub job: Option<DockerJob> = object(DockerJob::read),
+    }
+}
+
+properties! {
+    /// `job` of `docker` and `docker-agent`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+    pub struct DockerJob {
+        /// Image to run instead of Canyon's own.
+        pub image: Option<String> = text(&IMAGE),
+        /// Further environment variables.
+        pub environment: Option<BTreeMap<String, String>> = text_map(200, &VARIABLE, &VALUE),
+        /// Further entries of `/etc/hosts`: `NAME:ADDRESS`.
+        pub extra_hosts: Option<Vec<String>> = texts(&(0..=64), &EXTRA_HOST),
+        /// Memory limit, in MiB.
+        pub memory_limit: Option<u32> = number(64..=1_048_576),
+        /// The job's identity at clouds.
+        pub identity: Option<JobIdentity> = object(JobIdentity::read),
+        /// Timeouts.
+        pub timeouts: Option<TimeoutSettings> = object(TimeoutSettings::read),
+    }
+}
+
+impl Docker {
+    pub(super) const FACTS: Facts =
+        Facts { place: JobPlace::Docker, launched_by: LaunchedBy::Canyon };
+}
+
+impl Kind for Docker {
+    fn job(&self) -> Option<JobSettings<'_>> {
+        self.job.as_ref().map(JobSettings::Docker)
+    }
+
+    fn check_steps(&self) -> &'static [CheckStep] {
+        &[CheckStep::Connect, CheckStep::Image, CheckStep::DryRun, CheckStep::Metadata]
+    }
+}
