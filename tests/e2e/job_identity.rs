@@ -1,7 +1,7 @@
 //! The identity of a job at a cloud: only the job's own identity opens a state in a bucket. MinIO
 //! verifies the tokens with Canyon's discovery document and keys.
 
-use crate::harness::deployments::{assert_succeeded, counts, failure, request};
+use crate::harness::deployments::{assert_succeeded, counts, destruction, failure, request};
 use crate::harness::module::inline;
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, Site};
@@ -140,6 +140,35 @@ async fn a_state_is_opened_by_the_jobs_identity_and_written_by_its_apply_alone()
     assert!(!notes.contains("plan as plan: wrote") && !notes.contains("plan as apply"), "{notes}");
     let log = site.log(&hostile.id.to_string()).await;
     assert!(!log.contains("eyJ"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_class_of_jobs_has_a_role_of_its_own() {
+    let server = Server::start().await;
+    let log = server.path("sts.log");
+    let cloud = Cloud::trusting(&server.url(), &log).await;
+    let named = |name: &str| json!({ "aws_role_arn": role(name) });
+    // No role but those of the classes trusts a job.
+    let identity = json!({
+        "aws": { "role_arn": role("other"), "region": "us-east-1" },
+        "job_roles": { "plan": named("plan"), "apply": named("apply"), "destroy": named("destroy") },
+    });
+    let site = cloud.site(server, identity).await;
+    let made = site.deploy(inline(ONE)).await;
+    assert_eq!(counts(&made), (1, 0, 0));
+    let destroyed = site.run(&destruction(ENV)).await;
+    assert_succeeded(&destroyed);
+    assert_eq!(counts(&destroyed), (0, 0, 1));
+    let said = fs::read_to_string(&log).unwrap();
+    let roles = |id: &str| {
+        let of_run = said.lines().filter(|line| line.contains(id));
+        let mut roles: Vec<_> = of_run.map(|line| line.split(' ').next().unwrap()).collect();
+        roles.dedup();
+        roles
+    };
+    assert_eq!(roles(&made.id.to_string()), [role("plan"), role("apply")], "{said}");
+    assert_eq!(roles(&destroyed.id.to_string()), [role("plan"), role("destroy")], "{said}");
+    assert!(!said.lines().any(|line| line.ends_with(" False")), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

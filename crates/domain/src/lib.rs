@@ -56,6 +56,7 @@ pub mod principal;
 pub mod public_address;
 pub mod retention;
 pub mod role;
+pub mod role_class;
 pub mod run_context;
 pub mod run_kind;
 pub mod runner;

@@ -17,6 +17,7 @@ mod fargate_size;
 pub(crate) mod fields;
 pub mod gke;
 pub mod job_identity;
+pub mod job_roles;
 mod kind;
 pub mod kubernetes;
 pub mod local;

@@ -111,6 +111,7 @@ impl App {
             attempt: of.number,
             mode: deployment.mode,
             phase,
+            role: phase.class(deployment.mode).as_str(),
         };
         Ok(AssertionRequest {
             subject: job.subject(),

@@ -258,7 +258,7 @@ impl App {
             variables: kept.variables,
             stored_variables: kept.stored_variables,
             git_credentials: kept.git_credentials,
-            identity: definition.configuration.job_identity().cloned(),
+            identity: definition.configuration.job_identity().map(|of| of.of_run(deployment.mode)),
             stop_seconds: attempt.limits.stop,
         }))
     }
