@@ -4,7 +4,7 @@
 use crate::harness::deployments::{assert_succeeded, counts, destruction, failure, request};
 use crate::harness::module::inline;
 use crate::harness::server::Server;
-use crate::harness::site::{ENV, Site};
+use crate::harness::site::{ENV, RUNNER, Site};
 use canyon_api::deployment::DeploymentCreateBody;
 use canyon_cloud::parts::minio::Minio;
 use serde_json::{Value, json};
@@ -169,6 +169,43 @@ async fn each_class_of_jobs_has_a_role_of_its_own() {
     assert_eq!(roles(&made.id.to_string()), [role("plan"), role("apply")], "{said}");
     assert_eq!(roles(&destroyed.id.to_string()), [role("plan"), role("destroy")], "{said}");
     assert!(!said.lines().any(|line| line.ends_with(" False")), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disabled_role_is_that_of_a_run_only_while_an_administrator_has_enabled_it() {
+    let server = Server::start().await;
+    let log = server.path("sts.log");
+    let cloud = Cloud::trusting(&server.url(), &log).await;
+    let rescue =
+        json!({ "aws_role_arn": role("rescue"), "requires": ["reason"], "enabled": false });
+    let identity = json!({
+        "aws": { "role_arn": role("apply"), "plan_role_arn": role("plan"), "region": "us-east-1" },
+        "named_roles": { "break-glass": rescue },
+    });
+    let site = cloud.site(server, identity).await;
+    let asked = || DeploymentCreateBody {
+        role: Some("break-glass".to_owned()),
+        reason: Some("incident 12".to_owned()),
+        ..request(ENV, Some(inline(ONE)))
+    };
+    let refused = site.client.create_deployment(&asked(), "before").await.unwrap_err();
+    assert!(refused.to_string().contains("role `break-glass` is disabled"), "{refused}");
+    let path = |action| ["runners", RUNNER, "named-roles", "break-glass", "actions", action];
+    site.make(&path("enable"), &json!({ "reason": "incident 12" })).await;
+    let made = site.run(&asked()).await;
+    assert_eq!(counts(&made), (1, 0, 0));
+    assert_eq!(made.reason.as_deref(), Some("incident 12"));
+    let said = fs::read_to_string(&log).unwrap();
+    let of_run: Vec<_> = said.lines().filter(|line| line.contains(&made.id.to_string())).collect();
+    for phase in ["plan", "apply"] {
+        let end = format!(":env:dev:phase:{phase}:role:break-glass {} True", made.id);
+        assert!(of_run.iter().any(|line| line.ends_with(&end)), "{said}");
+    }
+    assert!(of_run.iter().all(|line| line.starts_with(&role("rescue"))), "{said}");
+    site.make(&path("disable"), &json!({})).await;
+    site.client.create_deployment(&asked(), "after").await.unwrap_err();
+    // Other runs have what they had.
+    assert_eq!(counts(&site.deploy(inline(ONE)).await), (0, 0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,6 +39,8 @@ impl RoleClass {
 /// What a definition names for one job at one cloud: roles, accounts or applications.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoleCandidates<'a> {
+    /// Of the named role that the request asks for.
+    pub by_request: Option<&'a str>,
     /// Of the job's class.
     pub by_class: Option<&'a str>,
     /// By an older field, which only the plan has.
@@ -50,7 +52,7 @@ pub struct RoleCandidates<'a> {
 impl<'a> RoleCandidates<'a> {
     /// The most specific one.
     pub fn choose(self) -> &'a str {
-        self.by_class.or(self.by_older_field).unwrap_or(self.of_all)
+        self.by_request.or(self.by_class).or(self.by_older_field).unwrap_or(self.of_all)
     }
 }
 
@@ -73,13 +75,15 @@ mod tests {
 
     #[test]
     fn the_most_specific_role_is_chosen() {
-        for (by_class, by_older_field, expected) in [
-            (Some("class"), Some("older"), "class"),
-            (Some("class"), None, "class"),
-            (None, Some("older"), "older"),
-            (None, None, "all"),
+        for (by_request, by_class, by_older_field, expected) in [
+            (Some("request"), Some("class"), Some("older"), "request"),
+            (Some("request"), None, None, "request"),
+            (None, Some("class"), Some("older"), "class"),
+            (None, Some("class"), None, "class"),
+            (None, None, Some("older"), "older"),
+            (None, None, None, "all"),
         ] {
-            let candidates = RoleCandidates { by_class, by_older_field, of_all: "all" };
+            let candidates = RoleCandidates { by_request, by_class, by_older_field, of_all: "all" };
             assert_eq!(candidates.choose(), expected, "{candidates:?}");
         }
     }

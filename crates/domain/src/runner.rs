@@ -21,6 +21,7 @@ pub mod job_roles;
 mod kind;
 pub mod kubernetes;
 pub mod local;
+pub mod named_role;
 mod patch;
 pub(crate) mod patterns;
 pub mod profile;

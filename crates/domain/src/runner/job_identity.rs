@@ -12,6 +12,7 @@ use crate::role_class::{RoleCandidates, RoleClass};
 use crate::runner::eks::other_partition;
 use crate::runner::fields::Fields;
 use crate::runner::job_roles::{CloudRoles, JobRoles};
+use crate::runner::named_role::{MAX_NAMED_ROLES, NamedRole, ROLE_NAME};
 use crate::runner::patterns::{
     GCP_AUDIENCE, GCP_PROJECT, GCP_SERVICE_ACCOUNT, NAME, REGION, ROLE_ARN, UUID,
 };
@@ -19,7 +20,7 @@ use crate::runner::properties::properties;
 use crate::runner::shape::Shape;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 /// The audience of tokens for AWS, which an IAM identity provider lists as its client id (IAM User Guide,
@@ -55,6 +56,9 @@ properties! {
         pub azure: Option<AzureIdentity> = object(AzureIdentity::read),
         /// Roles by class of job, where they differ from those above.
         pub job_roles: Option<JobRoles> = object(JobRoles::read),
+        /// Roles that a request to deploy may ask for, by name.
+        pub named_roles: Option<BTreeMap<String, NamedRole>> =
+            object_map(MAX_NAMED_ROLES, &ROLE_NAME, NamedRole::read),
         /// Tokens for other services that trust Canyon's issuer.
         pub tokens: Option<Vec<NamedToken>> = objects(&(0..=MAX_TOKENS), NamedToken::read),
     }
@@ -207,21 +211,28 @@ impl JobIdentity {
         named.chain(gcp).chain(aws).chain(azure).collect()
     }
 
-    /// The identity of a run of `mode`: its roles are chosen, and `job_roles` is absent. So a program of an earlier
-    /// version, which does not know `job_roles`, has the same roles.
-    pub fn of_run(&self, mode: Mode) -> Self {
-        let mut chosen = Self { job_roles: None, ..self.clone() };
+    /// The named role with this name.
+    pub fn named_role(&self, name: &str) -> Option<&NamedRole> {
+        self.named_roles.as_ref()?.get(name)
+    }
+
+    /// The identity of a run of `mode`: its roles are chosen, those of `asked` first, and `job_roles` and `named_roles`
+    /// are absent. So a program of an earlier version, which does not know these, has the same roles.
+    pub fn of_run(&self, mode: Mode, asked: Option<&CloudRoles>) -> Self {
+        let mut chosen = Self { job_roles: None, named_roles: None, ..self.clone() };
         let roles = |has_begun| self.job_roles.as_ref()?.of(RoleClass::of(mode, has_begun));
         let (plan, apply) = (roles(false), roles(true));
-        let choose =
-            |role: fn(&CloudRoles) -> Option<&str>, older: Option<String>, of_all: &str| {
-                let by_older_field = older.as_deref();
-                let plan = RoleCandidates { by_class: plan.and_then(role), by_older_field, of_all };
-                let apply =
-                    RoleCandidates { by_class: apply.and_then(role), by_older_field: None, of_all };
-                let (plan, apply) = (plan.choose().to_owned(), apply.choose().to_owned());
-                (Some(plan).filter(|plan| *plan != apply), apply)
-            };
+        let choose = |role: fn(&CloudRoles) -> Option<&str>,
+                      older: Option<String>,
+                      of_all: &str| {
+            let common =
+                RoleCandidates { by_request: asked.and_then(role), of_all, ..Default::default() };
+            let by_older_field = older.as_deref();
+            let plan = RoleCandidates { by_class: plan.and_then(role), by_older_field, ..common };
+            let apply = RoleCandidates { by_class: apply.and_then(role), ..common };
+            let (plan, apply) = (plan.choose().to_owned(), apply.choose().to_owned());
+            (Some(plan).filter(|plan| *plan != apply), apply)
+        };
         if let Some(aws) = &mut chosen.aws {
             (aws.plan_role_arn, aws.role_arn) =
                 choose(CloudRoles::aws, aws.plan_role_arn.take(), &aws.role_arn);
@@ -242,6 +253,9 @@ impl JobIdentity {
     fn check(&self, fields: &mut Fields) {
         if let Some(roles) = &self.job_roles {
             roles.check(self, fields);
+        }
+        for (name, role) in self.named_roles.iter().flatten() {
+            role.check(&format!("named_roles.{name}"), self, fields);
         }
         let mut variables = BTreeSet::new();
         for (index, token) in self.tokens.iter().flatten().enumerate() {
@@ -282,24 +296,34 @@ pub struct JobStatement<'a> {
     pub mode: Mode,
     /// The phase.
     pub phase: TokenPhase,
-    /// The role that the job has in this phase.
-    pub role: &'a str,
+    /// The named role that its request asked for, instead of that of its class.
+    pub named_role: Option<&'a str>,
 }
 
 /// The kind of every job in its tokens.
 const KIND: &str = "tofu";
 
 impl JobStatement<'_> {
-    /// The `sub`. No id contains a colon, so two targets never have the same subject.
+    /// The `sub`. No id contains a colon, so two targets never have the same subject. That of a named role has another end,
+    /// so that clouds which see only the subject do not take other jobs for it.
     pub fn subject(&self) -> String {
-        format!(
+        let subject = format!(
             "org:{}:project:{}:env_type:{}:env:{}:phase:{}",
             self.org_id,
             self.project,
             self.env_type,
             self.env,
             self.phase.as_str(),
-        )
+        );
+        match self.named_role {
+            None => subject,
+            Some(role) => format!("{subject}:role:{role}"),
+        }
+    }
+
+    /// The role that the job has in this phase: a named one, or that of its class.
+    fn role(&self) -> &str {
+        self.named_role.unwrap_or_else(|| self.phase.class(self.mode).as_str())
     }
 
     /// The further claims, for attribute mappings. Google accepts at most 127 bytes as a subject: `env_uuid`
@@ -320,7 +344,7 @@ impl JobStatement<'_> {
             "mode": self.mode,
             "phase": self.phase,
             "kind": KIND,
-            "role": self.role,
+            "role": self.role(),
         });
         match claims {
             Value::Object(claims) => claims,

@@ -153,11 +153,35 @@ fn each_phase_has_the_role_of_its_class_and_else_that_of_all_jobs() {
         (None, &[(C::Apply, "plan"), (C::Plan, "plan")], Mode::State, ["plan", "plan"]),
     ] {
         let identity = with_roles(older, by_class);
-        assert_eq!(names(&identity.of_run(mode)), expected, "{older:?} {by_class:?} {mode:?}");
+        assert_eq!(
+            names(&identity.of_run(mode, None)),
+            expected,
+            "{older:?} {by_class:?} {mode:?}"
+        );
         // As a program of an earlier version reads it.
-        let sent = serde_json::to_value(identity.of_run(mode)).unwrap();
+        let sent = serde_json::to_value(identity.of_run(mode, None)).unwrap();
         assert_eq!(names(&serde_json::from_value(sent).unwrap()), expected);
     }
+}
+
+#[test]
+fn a_named_role_is_that_of_each_phase_and_a_cloud_that_it_leaves_out_keeps_its_own() {
+    let aws_role_arn = Some(arn("other"));
+    let identity = with_roles(None, &[(RoleClass::Plan, "plan"), (RoleClass::Destroy, "class")]);
+    let everywhere = CloudRoles {
+        gcp_service_account: Some("other@p.iam.gserviceaccount.com".to_owned()),
+        aws_role_arn: aws_role_arn.clone(),
+        azure_client_id: Some(client(3)),
+    };
+    for mode in [Mode::Deploy, Mode::Destroy] {
+        assert_eq!(names(&identity.of_run(mode, Some(&everywhere))), ["other", "other"]);
+    }
+    let only_aws = CloudRoles { aws_role_arn, ..CloudRoles::default() };
+    let of_run = identity.of_run(Mode::Destroy, Some(&only_aws));
+    let aws = of_run.aws.unwrap();
+    assert_eq!((aws.role_arn, aws.plan_role_arn), (arn("other"), None));
+    let azure = of_run.azure.unwrap();
+    assert_eq!((azure.client_id, azure.plan_client_id), (client(2), Some(client(1))));
 }
 
 #[test]
@@ -171,16 +195,29 @@ fn a_role_that_replaces_nothing_or_is_given_twice_is_named() {
             "destroy": { "aws_role_arn": "shop", "role": "b" },
             "action": {},
         },
+        "named_roles": {
+            "fix": { "aws_role_arn": arn("c"), "env_types": ["Dev"], "kinds": ["container"], "requires": ["approval"], "max": 1 },
+            "apply": { "aws_role_arn": arn("c") },
+            "empty": { "enabled": false },
+            "cloudless": { "azure_client_id": client(1) },
+        },
     }))
     .unwrap_err();
     let expected = [
         "identity.job_roles.destroy.aws_role_arn",
         "identity.job_roles.destroy.role",
         "identity.job_roles.action",
+        "identity.named_roles.apply",
+        "identity.named_roles.fix.kinds[0]",
+        "identity.named_roles.fix.env_types[0]",
+        "identity.named_roles.fix.requires[0]",
+        "identity.named_roles.fix.max",
         "identity.job_roles.plan.gcp_service_account",
         "identity.job_roles.apply.aws_role_arn",
         "identity.job_roles.apply.azure_client_id",
         "identity.job_roles.plan.aws_role_arn",
+        "identity.named_roles.cloudless.azure_client_id",
+        "identity.named_roles.empty",
     ];
     assert_eq!(faults, expected);
 }

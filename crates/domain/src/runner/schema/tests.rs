@@ -33,6 +33,9 @@ fn with_job_roles(mut example: Value) -> Value {
         identity[cloud].as_object_mut().unwrap().remove(older);
     }
     identity["job_roles"] = json!({ "plan": roles, "apply": roles, "destroy": roles });
+    let named =
+        json!({ "kinds": ["tofu"], "env_types": ["qa"], "requires": ["reason"], "enabled": false });
+    identity["named_roles"] = json!({ "break-glass": with(named, &roles) });
     example
 }
 

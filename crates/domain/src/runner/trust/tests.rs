@@ -151,6 +151,7 @@ fn each_role_of_jobs_trusts_the_jobs_that_have_it() {
                 "azure_client_id": "00000000-0000-0000-0000-000000000006",
             },
         },
+        "named_roles": { "break-glass": { "aws_role_arn": "arn:aws:iam::123456789012:role/shop-rescue", "enabled": false } },
     });
     let runner = json!({ "type": "local", "job": { "identity": identity } });
     insta::assert_snapshot!(shown(&runner, &s3()));
