@@ -220,6 +220,35 @@ async fn a_sign_in_is_renewed_once_by_many_commands_and_ends_with_logout() {
     assert_eq!(ada.json(&["whoami"])["name"], "ada@example.com");
 }
 
+/// The renewing token in the settings.
+fn renewing_token_of(settings: &Path) -> String {
+    let stored = fs::read_to_string(settings).unwrap();
+    let (_, rest) = stored.split_once("refresh_token: ").unwrap();
+    rest.lines().next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_in_that_the_issuer_renews_for_another_person_ends() {
+    let provider = Provider::start();
+    let server = serve(&provider).await;
+    company(&server, &provider);
+    let [ada, grace] = ["ada", "grace"].map(|login| Person::new(&server, &provider, login));
+    let (ada, grace) = (ada.signed_in(), grace.signed_in());
+    let stored = fs::read_to_string(ada.settings()).unwrap();
+    let [of_ada, of_grace] = [&ada, &grace].map(|person| renewing_token_of(&person.settings()));
+    fs::write(ada.settings(), stored.replace(&of_ada, &of_grace)).unwrap();
+    let_the_token_end(&ada.settings(), jiff::Timestamp::UNIX_EPOCH);
+    let refused = ada.canyon(&["whoami"]);
+    let words = text(&refused.stderr);
+    assert!(words.contains("was renewed for another person"), "{words}");
+    assert!(words.contains("canyon login --context"), "{words}");
+    let left = fs::read_to_string(ada.settings()).unwrap();
+    assert!(!left.contains("refresh_token") && !left.contains("cya_"), "{left}");
+    // The issuer ended what the renewal had left.
+    let_the_token_end(&grace.settings(), jiff::Timestamp::UNIX_EPOCH);
+    assert!(!grace.canyon(&["whoami"]).status.success());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_runs_longer_than_its_token_is_good_goes_on_with_a_renewed_one() {
     use std::io::{BufRead as _, BufReader};

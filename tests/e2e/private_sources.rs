@@ -10,7 +10,9 @@ use crate::harness::deployments::{assert_succeeded, failure, request};
 use crate::harness::module::{from, inline};
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
-use canyon_api::deployment::Deployment;
+use age::secrecy::ExposeSecret as _;
+use age::x25519::Identity;
+use canyon_api::deployment::{Deployment, DeploymentCreateBody};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::job::Module;
 use git_host::GitHost;
@@ -252,6 +254,31 @@ async fn no_program_of_a_module_finds_a_credential_while_modules_are_fetched() {
     let key = fs::read_to_string(host.path("id")).unwrap();
     let stolen = fs::read(&loot).unwrap_or_default();
     assert_no_secret(&stolen, key.lines().nth(2).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_words_of_a_host_that_gives_no_module_are_in_the_encrypted_log_alone() {
+    let (host, identity) = (GitHost::start(), Identity::generate());
+    let site = site(&host).await;
+    host.add("leaf.git", "output \"x\" { value = 1 }\n");
+    set(&site, &[&host.https("")], "not-the-token");
+    let module = from(&format!("git::{}", host.https("leaf.git")));
+    let in_clear = request(ENV, Some(module.clone()));
+    let recipient = Some(identity.to_public().to_string());
+    let encrypted =
+        DeploymentCreateBody { encrypted_logs_recipient: recipient, ..in_clear.clone() };
+    let words = "Authentication failed";
+    let (_, message) = failure(&site.run(&in_clear).await);
+    assert!(message.contains(words), "{message}");
+    let ended = site.run(&encrypted).await;
+    let (_, message) = failure(&ended);
+    assert!(!message.contains(words), "{message}");
+    assert!(message.ends_with("; the encrypted log says why"), "{message}");
+    let key = site.server.path("key");
+    fs::write(&key, identity.to_string().expose_secret()).unwrap();
+    let key = key.display().to_string();
+    let log = site.server.canyon(&["logs", &ended.id.to_string(), "--identity", &key]);
+    assert!(log.done().contains(words), "{log:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,6 +30,8 @@ pub(crate) struct SignIn {
     pub(crate) issuer: String,
     /// The id of this program at the issuer.
     pub(crate) client_id: String,
+    /// The issuer's name for the person. Earlier versions did not keep it.
+    pub(crate) subject: Option<String>,
     /// Renews the sign-in without the person.
     pub(crate) refresh_token: Option<SecretString>,
 }
@@ -73,7 +75,8 @@ impl Context {
 }
 
 impl SignIn {
-    const KEYS: [&'static str; 4] = ["identity_provider", "issuer", "client_id", "refresh_token"];
+    const KEYS: [&'static str; 5] =
+        ["identity_provider", "issuer", "client_id", "subject", "refresh_token"];
 
     fn read(value: &Value, path: &str, faults: &mut Faults) -> Option<Self> {
         let fields = Fields::new(value, path, &Self::KEYS, faults)?;
@@ -81,6 +84,7 @@ impl SignIn {
             identity_provider: fields.required("identity_provider", faults),
             issuer: fields.required("issuer", faults),
             client_id: fields.required("client_id", faults),
+            subject: fields.text("subject", faults),
             refresh_token: fields.secret("refresh_token", faults),
         })
     }
@@ -90,6 +94,7 @@ impl SignIn {
             ("identity_provider", Some(self.identity_provider.clone().into())),
             ("issuer", Some(self.issuer.clone().into())),
             ("client_id", Some(self.client_id.clone().into())),
+            ("subject", self.subject.clone().map(Value::from)),
             ("refresh_token", self.refresh_token.as_ref().map(exposed)),
         ])
     }

@@ -75,6 +75,11 @@ impl Overview {
         recent_since(self.read_at)
     }
 
+    /// Whether it shows no deployment.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// Those that had not ended.
     pub(crate) fn unended(&self) -> impl Iterator<Item = Uuid> {
         self.running.iter().chain(&self.waiting).map(|deployment| deployment.id)

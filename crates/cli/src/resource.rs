@@ -138,6 +138,24 @@ impl Resource {
         }
     }
 
+    /// After an empty list of deployments: refuses the project or the environment of its filter if that does not exist.
+    pub(crate) async fn require_filtered(
+        client: &Client,
+        project: Option<&str>,
+        environment: Option<&str>,
+    ) -> Result<(), CliError> {
+        let named = match (project, environment) {
+            (Some(project), Some(id)) => Self::environment(project.to_owned(), id.to_owned()),
+            (Some(project), None) => Self::new(Kind::Project, project.to_owned()),
+            (None, _) => return Ok(()),
+        };
+        match client.get(&named.path()).await {
+            Err(error) if error.status() == Some(404) => Err(named.explain(client, error).await),
+            // A caller may see deployments and not the environment itself; the list is the answer.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// The id, of those that the caller sees, that this one is probably a misspelling of.
     pub(crate) async fn nearest(&self, client: &Client) -> Option<String> {
         hint::nearest(&self.id, &self.siblings(client).await?).map(str::to_owned)

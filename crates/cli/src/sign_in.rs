@@ -5,6 +5,7 @@
 
 mod browser;
 mod device;
+mod id_token;
 mod issuer;
 mod renewal;
 
@@ -39,7 +40,8 @@ pub(crate) async fn sign_in(
     output: Output,
 ) -> Result<Context, CliError> {
     let SignInChoice { id, issuer, client_id, scopes, .. } = choice;
-    let signing_in = SignIn { identity_provider: id, issuer, client_id, refresh_token: None };
+    let signing_in =
+        SignIn { identity_provider: id, issuer, client_id, subject: None, refresh_token: None };
     let issuer = Issuer::discover(&signing_in, scopes).await?;
     let tokens = match way {
         Way::Browser(redirect) => browser::sign_in(&issuer, redirect, output).await?,
@@ -55,12 +57,14 @@ pub(crate) async fn sign_in(
 /// Exchanges the issuer's token for one of Canyon's.
 async fn exchanged(client: &Client, of: SignIn, tokens: Tokens) -> Result<Context, CliError> {
     let person = SignInAs::PersonOf(&of.identity_provider);
-    let issued = client.exchange_token(tokens.id_token(&of.issuer)?, person).await?;
+    let id_token = tokens.id_token(&of.issuer)?;
+    let issued = client.exchange_token(id_token, person).await?;
+    let subject = id_token::claim(id_token, "sub");
     let life = Duration::from_secs(issued.expires_in);
     Ok(Context {
         token: Some(SecretString::from(issued.access_token)),
         token_expires_at: Some(jiff::Timestamp::now() + life),
-        sign_in: Some(SignIn { refresh_token: tokens.refresh_token, ..of }),
+        sign_in: Some(SignIn { subject, refresh_token: tokens.refresh_token, ..of }),
         ..Context::default()
     })
 }

@@ -14,9 +14,12 @@ const NO_SESSION: u64 = 0;
 
 /// Checks each organization of the agent.
 pub(super) async fn check(settings: &Settings, http: &reqwest::Client, report: &mut Report) {
+    let is_shared = settings.served.len() > 1;
     for served in &settings.served {
+        report.organization = is_shared.then(|| served.org.clone());
         check_served(settings, served, http, report).await;
     }
+    report.organization = None;
 }
 
 async fn check_served(

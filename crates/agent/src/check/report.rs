@@ -1,5 +1,6 @@
 //! The report of `canyon-agent check`.
 
+use canyon_domain::ids::OrgId;
 use canyon_domain::runner_check::{StepReport, StepResult};
 use std::fmt;
 
@@ -45,6 +46,8 @@ impl fmt::Display for Step {
 /// Counts failures, and prints each step at once.
 #[derive(Debug, Default)]
 pub(super) struct Report {
+    /// Of an agent that several share: the organization that the next steps are about.
+    pub(super) organization: Option<OrgId>,
     failures: usize,
 }
 
@@ -72,13 +75,29 @@ impl Report {
         self.failures
     }
 
-    #[expect(
-        clippy::print_stdout,
-        clippy::unused_self,
-        reason = "the report is the output of this command"
-    )]
+    #[expect(clippy::print_stdout, reason = "the report is the output of this command")]
     fn line(&self, result: &str, step: &impl fmt::Display, message: &impl fmt::Display) {
-        let message = message.to_string().replace('\n', &format!("\n{:21}", ""));
-        println!("{result:<8}{:<13}{message}", step.to_string());
+        println!("{}", self.text(result, step, message));
+    }
+
+    fn text(&self, result: &str, step: &impl fmt::Display, message: &impl fmt::Display) -> String {
+        let of = self.organization.as_ref().map(|org| format!("`{org}`: ")).unwrap_or_default();
+        let message = format!("{of}{message}").replace('\n', &format!("\n{:21}", ""));
+        format!("{result:<8}{:<13}{message}", step.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_a_shared_agent_names_its_organization() {
+        let mut report = Report::default();
+        let alone = report.text("ok", &Step::Agent, &"accepted");
+        assert_eq!(alone, "ok      agent        accepted");
+        report.organization = Some("acme".parse().unwrap());
+        let shared = report.text("failed", &Step::Agent, &"refused\nby Canyon");
+        assert_eq!(shared, "failed  agent        `acme`: refused\n                     by Canyon");
     }
 }

@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
 use crate::plain_resource::{self, PlainKind};
-use crate::resource::{self, Kind};
+use crate::resource::{self, Kind, Resource};
 use crate::since::Since;
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, DeploymentQuery};
@@ -137,6 +137,11 @@ pub(crate) async fn run(
             let ended = unended.then_some(false);
             let filter = DeploymentQuery { project_id, env_id, status, ended, mode, since };
             let found = deployments(client, &filter, limit).await?;
+            if found.is_empty() {
+                let (project, environment) = (&filter.project_id, &filter.env_id);
+                Resource::require_filtered(client, project.as_deref(), environment.as_deref())
+                    .await?;
+            }
             let is_table = output.format == Format::Table;
             let row = |deployment: &Deployment| -> Result<Value, CliError> {
                 let mut row = json(deployment)?;

@@ -6,6 +6,7 @@ use crate::deployment_overview::{Overview, failures_since, recent_since};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output, terminal_size};
+use crate::resource::Resource;
 use crate::retry::{retry_call, retry_through_outage};
 use canyon_api::client::{Client, ClientError};
 use canyon_api::deployment::{Deployment, DeploymentQuery};
@@ -46,6 +47,10 @@ pub(crate) async fn run(
     };
     let first = async || read(client, &filter, arguments.watch).await;
     let first = retry_call(output, "retrying", first).await?;
+    if first.is_empty() {
+        let (project, environment) = (&filter.project_id, &filter.env_id);
+        Resource::require_filtered(client, project.as_deref(), environment.as_deref()).await?;
+    }
     if arguments.watch {
         return watch(client, &filter, first, Duration::from_secs(arguments.interval), output)
             .await;

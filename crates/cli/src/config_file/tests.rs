@@ -48,6 +48,7 @@ fn every_part_of_a_context_is_read_as_it_was_written() {
             identity_provider: "okta".to_owned(),
             issuer: "https://id.example".to_owned(),
             client_id: "canyon".to_owned(),
+            subject: Some("0123".to_owned()),
             refresh_token: Some("no".into()),
         }),
     };

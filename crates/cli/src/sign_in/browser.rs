@@ -1,6 +1,7 @@
 //! The sign-in in a browser of this machine: the authorization code with PKCE (RFC 7636), received at a port of this
 //! machine (RFC 8252, section 7.3).
 
+use super::id_token;
 use super::issuer::{Issuer, Tokens};
 use crate::error::CliError;
 use crate::output::Output;
@@ -11,12 +12,8 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use axum::http::{StatusCode, Uri};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use oauth2::{AuthorizationCode, CsrfToken, PkceCodeChallenge, RedirectUrl};
-use secrecy::ExposeSecret as _;
 use serde::Deserialize;
-use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -101,8 +98,8 @@ pub(super) async fn sign_in(
     let tokens = issuer.tokens(answer.request_async(&issuer.http()).await)?;
     // Another sign-in's token could otherwise be passed in (OpenID Connect Core, section 3.1.3.7). Canyon verifies the
     // signature.
-    if nonce_of(tokens.id_token(issuer.name())?.expose_secret()).as_deref() != Some(nonce.secret())
-    {
+    let answered = id_token::claim(tokens.id_token(issuer.name())?, "nonce");
+    if answered.as_deref() != Some(nonce.secret()) {
         return Err(CliError::SignIn {
             message: format!("the token of the issuer {} is for another sign-in", issuer.name()),
             hint: Some("try again".to_owned()),
@@ -115,12 +112,6 @@ pub(super) async fn sign_in(
 fn open(url: Url) {
     // It waits for some browsers.
     drop(std::thread::spawn(move || webbrowser::open(url.as_str())));
-}
-
-fn nonce_of(id_token: &str) -> Option<String> {
-    let payload = URL_SAFE_NO_PAD.decode(id_token.split('.').nth(1)?).ok()?;
-    let claims: Value = serde_json::from_slice(&payload).ok()?;
-    claims.get("nonce")?.as_str().map(str::to_owned)
 }
 
 /// What the answer must have.

@@ -3,8 +3,8 @@
 //! Most issuers accept a renewing token once, and end the whole sign-in when it comes again. So one process at a time
 //! renews, and it stores the new one before anything else can fail.
 
-use super::exchanged;
-use super::issuer::Issuer;
+use super::issuer::{Issuer, Tokens};
+use super::{exchanged, id_token};
 use crate::config_file::{self, ConfigFile};
 use crate::context::{Context, SignIn};
 use crate::context_name::ContextName;
@@ -105,6 +105,14 @@ async fn renew(
     store(name, refresh_token, |_| {})?;
     let tokens = issuer.renew(refresh_token).await?;
     let next = tokens.refresh_token.clone().unwrap_or_else(|| refresh_token.clone());
+    if is_of_another_person(&sign_in, &tokens) {
+        issuer.revoke(&next).await?;
+        store(name, refresh_token, |stored| {
+            stored.token = None;
+            stored.sign_in = Some(SignIn { refresh_token: None, ..sign_in });
+        })?;
+        return Err(over(name, "was renewed for another person, and has ended"));
+    }
     let renewed = SignIn { refresh_token: Some(next.clone()), ..sign_in };
     if let Err(error) = store(name, refresh_token, |stored| stored.sign_in = Some(renewed.clone()))
     {
@@ -117,6 +125,13 @@ async fn renew(
         stored.token = context.token;
         stored.token_expires_at = context.token_expires_at;
     })
+}
+
+/// Whether the issuer's answer to a renewal names another person, which it must not (OpenID Connect Core, section 12.2).
+fn is_of_another_person(sign_in: &SignIn, tokens: &Tokens) -> bool {
+    let answered = tokens.id_token(&sign_in.issuer).ok();
+    let answered = answered.and_then(|id_token| id_token::claim(id_token, "sub"));
+    matches!((&sign_in.subject, answered), (Some(before), Some(now)) if *before != now)
 }
 
 /// Changes the context, if its sign-in is still the one with this renewing token.

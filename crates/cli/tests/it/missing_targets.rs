@@ -33,6 +33,24 @@ fn the_name_that_the_caller_sees_and_probably_meant_is_suggested() {
 }
 
 #[test]
+fn a_list_for_a_name_that_does_not_exist_is_no_empty_list() {
+    let nothing = || json(200, &value!({"items": []}));
+    let projects = || json(200, &value!({"items": [{"id": "shop"}, {"id": "blog"}]}));
+    let missing = json(404, &value!({"error": "API-404", "message": "there is no project `shpo`"}));
+    for call in ["list deployments --project shpo", "status shpo"] {
+        let server = CannedServer::start([
+            ("GET /deployments", nothing()),
+            ("GET /projects/shpo", missing.clone()),
+            ("GET /projects", projects()),
+        ]);
+        let folder = tempfile::tempdir().unwrap();
+        let answer = Invocation::new(folder.path(), call).at(&server).run();
+        assert!(answer.starts_with("exit: 7\n"), "{answer}");
+        assert!(answer.ends_with("hint: did you mean `shop`?\n"), "{answer}");
+    }
+}
+
+#[test]
 fn without_a_similar_name_the_names_that_the_caller_sees_are_shown() {
     let project = refused("deploy billing dev", "project_id", "GET /projects", &["shop"]);
     assert!(project.ends_with("hint: your token sees `shop`\n"), "{project}");
