@@ -218,6 +218,7 @@ impl JobIdentity {
 
     /// The identity of a run of `mode`: its roles are chosen, those of `asked` first, and `job_roles` and `named_roles`
     /// are absent. So a program of an earlier version, which does not know these, has the same roles.
+    #[must_use]
     pub fn of_run(&self, mode: Mode, asked: Option<&CloudRoles>) -> Self {
         let mut chosen = Self { job_roles: None, named_roles: None, ..self.clone() };
         let roles = |has_begun| self.job_roles.as_ref()?.of(RoleClass::of(mode, has_begun));

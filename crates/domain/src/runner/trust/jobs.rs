@@ -1,7 +1,7 @@
 //! What makes the clouds trust a runner's jobs: one document for each role that they have there.
 //!
 //! A job's subject names its environment, and Canyon does not know which environments a role is for: the documents have
-//! the words PROJECT, ENV_TYPE and ENV for that.
+//! the words `PROJECT`, `ENV_TYPE` and `ENV` for that.
 
 use super::Document;
 use super::gcp::Provider;
@@ -75,10 +75,10 @@ impl JobSubjects<'_> {
                 };
                 // A named role that leaves out a cloud has there the roles of the classes, in each phase another.
                 let add = |roles: &mut Roles, role: Option<&str>| {
-                    let holders = role.map(|role| roles.entry(role.to_owned()).or_default());
-                    holders.into_iter().for_each(|holders| {
+                    if let Some(role) = role {
+                        let holders = roles.entry(role.to_owned()).or_default();
                         holders.push(Holder { phases, ..holder.clone() });
-                    });
+                    }
                 };
                 add(&mut aws, of_run.aws.as_ref().map(|aws| aws.role(*phase)));
                 add(&mut gcp, of_run.gcp.as_ref().and_then(|gcp| gcp.account(*phase)));
