@@ -126,7 +126,7 @@ impl App {
                     continue;
                 }
             }
-            let job = match Box::pin(self.job(of, &deployment)).await? {
+            let job = match self.job(of, &deployment).await? {
                 Ok(job) => job,
                 // The network may repeat a claim of a job that runs with the earlier definition.
                 Err(reason) if !is_new => return Err(AppError::conflict(reason)),

@@ -118,15 +118,17 @@ impl JobSubjects<'_> {
     fn for_gcp(&self, audience: &str, account: &str, holders: &[Holder]) -> Document {
         let Provider { project, location, pool, .. } = Provider::of(audience);
         let pool = format!("projects/{project}/locations/{location}/workloadIdentityPools/{pool}");
-        let member = |holder: &Holder| {
-            let (org, role) = (self.org, &holder.role);
-            format!("principalSet://iam.googleapis.com/{pool}/attribute.job/{org}/PROJECT/{role}")
-        };
-        let members: BTreeSet<_> = holders.iter().map(member).collect();
+        let mut members = BTreeSet::new();
+        for Holder { role, phases, .. } in holders {
+            members.extend(phases.iter().map(|phase| {
+                let (org, phase) = (self.org, phase.as_str());
+                format!("principalSet://iam.googleapis.com/{pool}/attribute.job/{org}/PROJECT/{phase}/{role}")
+            }));
+        }
         let title = format!("Binding of the jobs' account {account} ({})", listed(holders));
         let place = format!(
             "account {account}, with your PROJECT: gcloud iam service-accounts add-iam-policy-binding for each member; \
-             the provider of {} needs attribute.job=assertion.org+'/'+assertion.project+'/'+assertion.role",
+             the provider of {} needs attribute.job=assertion.org+'/'+assertion.project+'/'+assertion.phase+'/'+assertion.role",
             self.issuer
         );
         let binding = json!({ "role": "roles/iam.workloadIdentityUser", "members": members });
