@@ -26,6 +26,7 @@ mod environment_states;
 pub(crate) mod environments;
 pub mod error;
 pub(crate) mod event_sources;
+mod former_secrets;
 mod git_credentials;
 mod held_jobs;
 mod idempotency;

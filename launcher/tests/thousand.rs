@@ -115,6 +115,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         applied: None,
         applied_before: None,
         last_success: None,
+        secret_inputs: Vec::new(),
         state: None,
         deletion_protection: None,
         removed_by: None,

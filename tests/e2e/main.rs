@@ -25,6 +25,7 @@ mod doctor;
 mod drift;
 mod duplicates;
 mod fallbacks;
+mod former_secrets;
 mod guides;
 mod harness;
 mod hostile_network;

@@ -158,6 +158,16 @@ async fn a_failure_names_the_store_the_secret_and_the_identity() {
         format!("org:{}:project:shop:env_type:development:env:dev:phase:plan", site.server.org());
     assert!(message.contains(&subject) && message.contains(vault.url()), "{message}");
 
+    // What needs no value needs no secret: a module that does not declare the variable, and the end of what was deployed.
+    let other = || inline("resource \"terraform_data\" \"a\" {}".to_owned());
+    let ended = site.run(&request(ENV, Some(other()))).await;
+    assert_succeeded(&ended);
+    let log = site.log(&ended.id.to_string()).await;
+    assert!(log.contains("not needed here: the variable `terraform.db_password`"), "{log}");
+    let listed = site.server.canyon(&["state", "list", PROJECT, ENV]);
+    assert_eq!(listed.done().trim(), "terraform_data.a");
+    site.server.canyon(&["destroy", PROJECT, ENV, "--yes"]).done();
+
     // A store in use is not deleted; without its references it is.
     let delete = ["delete", "secret-store", "team-vault"];
     let kept = site.server.canyon(&delete);

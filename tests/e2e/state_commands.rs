@@ -1,8 +1,11 @@
 //! Import and commands on the state, on the command line.
 
+use crate::harness::deployments::{assert_succeeded, request};
 use crate::harness::searched::{files_without, until_no_job};
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, Site};
+use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
+use canyon_domain::state_command::StateCommand;
 use serde_json::{Value, json};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -174,4 +177,28 @@ resource "terraform_data" "k" { for_each = toset([var.key, "other"]) }
     assert_eq!(removed, &json!([masked, "terraform_data.k[\"other\"]"]));
     until_no_job(&server.data());
     assert!(files_without(&[KEPT], &server.data()) > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_behind_a_deployment_whose_module_is_not_fetched_uses_the_one_before() {
+    let site = site().await;
+    let server = &site.server;
+    deploy(server);
+    // No program listens there: the deployment is tried again for minutes.
+    let lost = "git::https://127.0.0.1:1/acme/net.git";
+    let start = ["deploy", PROJECT, ENV, "--yes", "--no-wait", "--module", lost, "--out", "json"];
+    let started: Value = serde_json::from_str(server.canyon(&start).done()).unwrap();
+    let id = started["deployment"]["id"].as_str().unwrap();
+    site.until(id, "an attempt", |deployment| !deployment.attempts.is_empty()).await;
+    let body = DeploymentCreateBody {
+        mode: RequestedMode::State,
+        state_command: Some(StateCommand::List { addresses: Vec::new() }.into()),
+        ..request(ENV, None)
+    };
+    let list = site.accept(&body).await;
+    server.canyon(&["cancel", id]).done();
+    assert_succeeded(&site.end(&list).await);
+    let outputs = site.client.outputs(&list).await.unwrap();
+    let listed = serde_json::to_value(&outputs["addresses"].value).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 4, "{listed}");
 }

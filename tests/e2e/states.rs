@@ -150,8 +150,9 @@ async fn never_broken(site: &Site, manual: &ManualTofu, env: &str, lives: bool) 
         let kept = site.server.canyon(&unlock);
         assert!(kept.code == 1 && kept.stderr.contains(reason), "{kept:?}");
     }
-    let other = site.server.canyon(&["force-unlock", PROJECT, env, "other", "--force", "--yes"]);
-    assert!(other.stderr.contains("it is not the lock other"), "{other:?}");
+    let id = "9a7bff58-e09d-5260-5a4f-13cb3c817dd5";
+    let other = site.server.canyon(&["force-unlock", PROJECT, env, id, "--force", "--yes"]);
+    assert!(other.stderr.contains(&format!("it is not the lock {id}")), "{other:?}");
     assert_eq!(manual.lock(), Some(lock.clone()), "it is still not broken");
     site.server.canyon(&[&unlock[..], &["--force", "--yes"]].concat()).done();
     assert_eq!(manual.lock(), None);

@@ -3,7 +3,8 @@
 use crate::scoped_role::ScopedRole;
 use canyon_domain::principal::Role;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -51,6 +52,7 @@ pub struct GroupRule {
     #[schema(example = "payments-developers", max_length = 256)]
     pub group: String,
     /// The role: `viewer`, `deployer` or `admin`.
+    #[serde(deserialize_with = "role_of_group")]
     #[schema(value_type = String, example = "deployer")]
     pub role: Role,
     /// Only in this project or the projects of this group of projects.
@@ -64,6 +66,13 @@ pub struct GroupRule {
     /// Only in this environment of the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_id: Option<String>,
+}
+
+/// A role, of which an unknown one is refused with those that a group may have.
+fn role_of_group<'de, D: Deserializer<'de>>(from: D) -> Result<Role, D::Error> {
+    let text = String::deserialize(from)?;
+    serde_json::from_value(text.as_str().into())
+        .map_err(|_| D::Error::unknown_variant(&text, &["viewer", "deployer", "admin"]))
 }
 
 impl GroupRule {

@@ -27,6 +27,7 @@ pub(crate) mod named_variables;
 pub(crate) mod outputs;
 pub(crate) mod refresh_runner;
 pub(crate) mod retention;
+mod role_scopes;
 pub(crate) mod rollback;
 mod secret_flags;
 pub(crate) mod state;

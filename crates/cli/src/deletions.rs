@@ -3,6 +3,7 @@
 use crate::json_lines::JsonLines;
 use canyon_api::attempt::Stream;
 use canyon_api::client::Client;
+use canyon_domain::resource_count::Resources;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -110,7 +111,7 @@ impl Deletions {
 
 /// `1 resource`, `2 resources`.
 pub(crate) fn resources(count: u32) -> String {
-    format!("{count} resource{}", if count == 1 { "" } else { "s" })
+    Resources(count).to_string()
 }
 
 #[cfg(test)]

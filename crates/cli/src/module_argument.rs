@@ -124,8 +124,16 @@ fn check(given: &str, folder: &str, subdirectory: Option<&str>) -> Result<(), Cl
             "give its folder, or read one file from stdin with `--module - < main.tf`",
         ));
     }
-    let entries = std::fs::read_dir(&module)
-        .map_err(|source| CliError::file("read the module's folder", &module, source))?;
+    let entries = std::fs::read_dir(&module).map_err(|source| {
+        let failed = CliError::file("read the module's folder", &module, source);
+        if !is_like_an_address(given) {
+            return failed;
+        }
+        CliError::usage_with_hint(
+            failed.to_string(),
+            format!("if it is the address of a git repository: --module git::https://{given}"),
+        )
+    })?;
     let code = |name: &str| {
         [".tf", ".tf.json", ".tofu", ".tofu.json"].iter().any(|end| name.ends_with(end))
     };
@@ -137,6 +145,15 @@ fn check(given: &str, folder: &str, subdirectory: Option<&str>) -> Result<(), Cl
         ));
     }
     Ok(())
+}
+
+/// Whether it begins with a host with a dot or a port, as an address without its scheme does.
+fn is_like_an_address(given: &str) -> bool {
+    let Some((host, _)) = given.split_once('/') else { return false };
+    let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
+    let is_port = |port: &str| port.parse::<u16>().is_ok();
+    let has_dot = !name.starts_with('.') && name.contains('.');
+    !name.is_empty() && port.map_or(has_dot, is_port)
 }
 
 fn with_cause(what: &str, error: &dyn std::error::Error) -> String {
@@ -174,6 +191,16 @@ mod tests {
             "https://example.com/lib.zip",
         ] {
             assert_eq!(address(given), None, "{given}");
+        }
+        for (given, expected) in [
+            ("host:9443/acme/network.git", true),
+            ("git.example.com/acme/network", true),
+            ("./net", false),
+            ("../net", false),
+            ("modules/net", false),
+            ("net", false),
+        ] {
+            assert_eq!(is_like_an_address(given), expected, "{given}");
         }
         assert_eq!(folder("../lib//sub"), Some(PathBuf::from("../lib/sub")));
         assert_eq!(folder("-"), None);

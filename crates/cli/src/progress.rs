@@ -6,6 +6,7 @@
 
 use crate::json_lines::JsonLines;
 use canyon_api::deployment::Deployment;
+use canyon_domain::failure::Phase;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,10 +29,29 @@ pub(crate) enum Notice {
     Diagnostic(String),
 }
 
+/// What the server says of the deployment and its attempt.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// The text, unless the attempt runs.
+    words: String,
+    attempt: u32,
+    /// Of an attempt that runs.
+    phase: Option<Phase>,
+    destroys: bool,
+}
+
 /// The progress of a deployment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     stage: String,
+    /// The server's last answer, as far as the stage depends on it.
+    known: Known,
+    /// The phase that the events of this attempt show: the server stores few phases, and events arrive sooner.
+    seen: Option<Phase>,
+    /// Whether the attempt's plan was shown.
+    is_planned: bool,
+    /// How often the server has said that the attempt applies.
+    applies: u32,
     /// The steps that each planned resource takes: two for a replacement.
     planned: BTreeMap<String, u32>,
     total: Option<u32>,
@@ -62,9 +82,16 @@ impl Progress {
 
     /// Adds an answer of the server.
     pub(crate) fn update_status(&mut self, deployment: &Deployment) -> Vec<Notice> {
-        let applies = deployment.attempts.last().is_some_and(|attempt| attempt.phase == "apply");
+        let known = Known::of(deployment);
+        if known.attempt != self.known.attempt {
+            (self.seen, self.is_planned, self.applies) = (None, false, 0);
+        }
+        self.known = known;
+        let applies = self.known.phase == Some(Phase::Apply);
         let plan = self.plan.take_if(|_| applies).map(Notice::Planned);
-        plan.into_iter().chain(self.enter(stage_of(deployment))).collect()
+        self.is_planned |= plan.is_some();
+        self.applies += u32::from(applies);
+        plan.into_iter().chain(self.enter()).collect()
     }
 
     /// To call when the deployment has ended and every event was added: no error followed its plan.
@@ -76,13 +103,34 @@ impl Progress {
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Notice> {
         let mut notices = Vec::new();
         for event in self.lines.feed(bytes) {
-            notices.extend(self.judge_plan(&event));
+            let plan = self.judge_plan(&event);
+            self.is_planned |= plan.is_some();
+            notices.extend(plan);
+            notices.extend(self.see_phase(&event));
             notices.extend(self.event(&event));
         }
         notices
     }
 
-    fn enter(&mut self, stage: String) -> Option<Notice> {
+    /// The phase in which OpenTofu prints such a line: `init`, `plan` and `apply` are a process each.
+    fn see_phase(&mut self, event: &Value) -> Option<Notice> {
+        let phase = match event["type"].as_str()? {
+            "version" if self.seen.is_none() => Phase::Init,
+            "version" | "planned_change" | "change_summary" => Phase::Plan,
+            "apply_start" => Phase::Apply,
+            _ => return None,
+        };
+        self.seen = self.seen.max(Some(phase));
+        self.known.phase?;
+        self.enter()
+    }
+
+    fn enter(&mut self) -> Option<Notice> {
+        let applies = self.known.phase == Some(Phase::Apply);
+        // The events with the plan may still be under way when the server says so first.
+        let waits = self.applies < 2 && !self.is_planned && self.seen < Some(Phase::Apply);
+        let most = if applies && waits { Phase::Plan } else { Phase::Apply };
+        let stage = self.known.stage(self.seen, most);
         if stage == self.stage {
             return None;
         }
@@ -166,31 +214,48 @@ impl Progress {
     }
 }
 
-fn stage_of(deployment: &Deployment) -> String {
-    let attempt = deployment.attempts.last();
-    let words = match (deployment.status.as_str(), attempt.map(|attempt| attempt.phase.as_str())) {
-        ("queued", _) => match &deployment.waiting {
-            Some(waiting) => {
-                let by = waiting.blocked_by.map_or_else(String::new, |id| format!(" ({id})"));
-                format!("queued: {}{by}", waiting.reason)
+impl Known {
+    fn of(deployment: &Deployment) -> Self {
+        let attempt = deployment.attempts.last();
+        let (mut words, mut phase) = (deployment.status.clone(), None);
+        match deployment.status.as_str() {
+            "queued" => {
+                if let Some(waiting) = &deployment.waiting {
+                    let by = waiting.blocked_by.map_or_else(String::new, |id| format!(" ({id})"));
+                    words = format!("queued: {}{by}", waiting.reason);
+                }
             }
-            None => "queued".to_owned(),
-        },
-        ("launching", _) => {
-            let reason = deployment.waiting.as_ref().map(|waiting| format!(": {}", waiting.reason));
-            format!("launching on runner `{}`{}", deployment.runner_id, reason.unwrap_or_default())
+            "launching" => {
+                let reason = deployment.waiting.as_ref();
+                let reason = reason.map_or_else(String::new, |it| format!(": {}", it.reason));
+                words = format!("launching on runner `{}`{reason}", deployment.runner_id);
+            }
+            "running" => {
+                let name = attempt.map(|attempt| attempt.phase.as_str()).unwrap_or_default();
+                phase = Some(serde_json::from_value(name.into()).unwrap_or(Phase::Launch));
+            }
+            _ => {}
         }
-        ("running", Some("fetch")) => "fetching the module".to_owned(),
-        ("running", Some("init")) => "initializing".to_owned(),
-        ("running", Some("plan")) => "planning".to_owned(),
-        ("running", Some("apply")) if deployment.mode == "destroy" => "destroying".to_owned(),
-        ("running", Some("apply")) => "applying".to_owned(),
-        ("running", _) => "starting".to_owned(),
-        (status, _) => status.to_owned(),
-    };
-    match attempt.map_or(1, |attempt| attempt.number) {
-        0 | 1 => words,
-        number => format!("attempt {number}: {words}"),
+        let destroys = deployment.mode == "destroy";
+        Self { words, attempt: attempt.map_or(1, |attempt| attempt.number), phase, destroys }
+    }
+
+    /// The stage as text, if the events show the phase `seen`; at most `most`.
+    fn stage(&self, seen: Option<Phase>, most: Phase) -> String {
+        let phase = self.phase.map(|known| seen.map_or(known, |seen| seen.max(known)).min(most));
+        let words = match phase {
+            None => self.words.as_str(),
+            Some(Phase::Launch) => "starting",
+            Some(Phase::Fetch) => "fetching the module",
+            Some(Phase::Init) => "initializing",
+            Some(Phase::Plan) => "planning",
+            Some(Phase::Apply) if self.destroys => "destroying",
+            Some(Phase::Apply) => "applying",
+        };
+        match self.attempt {
+            0 | 1 => words.to_owned(),
+            number => format!("attempt {number}: {words}"),
+        }
     }
 }
 

@@ -116,24 +116,38 @@ impl Resource {
         path
     }
 
-    /// Adds the most similar name to a 404.
+    /// Adds the most similar name to a 404. If the project of an environment is missing, the error is about the project.
     pub(crate) async fn explain(&self, client: &Client, error: ClientError) -> CliError {
         if error.status() != Some(404) || self.kind == Kind::Organization {
             return error.into();
         }
-        let hint = match (self.siblings(client).await, &self.project) {
-            (Some(ids), _) => {
-                hint::nearest(&self.id, &ids).map(|nearest| format!("did you mean `{nearest}`?"))
+        if let Some(project) = &self.project {
+            let project = Self::new(Kind::Project, project.clone());
+            if let Err(missing) = client.get(&project.path()).await
+                && missing.status() == Some(404)
+            {
+                return project.with_nearest(client, missing).await;
             }
-            (None, Some(project)) => {
-                let project = Self::new(Kind::Project, project.clone());
-                let nearest = project.nearest(client).await;
-                nearest.map(|nearest| format!("did you mean the project `{nearest}`?"))
+        }
+        self.with_nearest(client, error).await
+    }
+
+    /// Adds the most similar name, if the caller sees one.
+    async fn with_nearest(&self, client: &Client, error: ClientError) -> CliError {
+        match self.nearest(client).await {
+            Some(nearest) => {
+                let hint = format!("did you mean `{nearest}`?");
+                CliError::Explained { refusal: error, hint }
             }
-            (None, None) => None,
-        };
-        match hint {
-            Some(hint) => CliError::Explained { refusal: error, hint },
+            // The server says of a text that is no id at all only that.
+            None if matches!(self.kind, Kind::RunnerRule | Kind::Token) => {
+                let (noun, id) = (self.kind.noun(), &self.id);
+                let plural = noun.replace(' ', "-");
+                CliError::Absent {
+                    message: format!("there is no {noun} `{id}`"),
+                    hint: format!("list them with their ids: canyon list {plural}s"),
+                }
+            }
             None => error.into(),
         }
     }
@@ -149,11 +163,32 @@ impl Resource {
             (Some(project), None) => Self::new(Kind::Project, project.to_owned()),
             (None, _) => return Ok(()),
         };
-        match client.get(&named.path()).await {
-            Err(error) if error.status() == Some(404) => Err(named.explain(client, error).await),
-            // A caller may see deployments and not the environment itself; the list is the answer.
-            Ok(_) | Err(_) => Ok(()),
+        named.require(client).await
+    }
+
+    /// After an empty list: refuses the resource of its filter if that does not exist.
+    pub(crate) async fn require(&self, client: &Client) -> Result<(), CliError> {
+        match self.absence(client).await {
+            Some(error) => Err(self.explain(client, error).await),
+            None => Ok(()),
         }
+    }
+
+    /// The refusal to read it, if it does not exist. A caller may see what is in a thing and not the thing itself, so no
+    /// other refusal counts.
+    pub(crate) async fn absence(&self, client: &Client) -> Option<ClientError> {
+        let refusal = client.get(&self.path()).await.err()?;
+        if refusal.status() != Some(404) {
+            return None;
+        }
+        // The id of a project may be that of a group of projects.
+        let group = format!("{}/", self.id);
+        let is_group = self.kind == Kind::Project
+            && self
+                .siblings(client)
+                .await
+                .is_some_and(|projects| projects.iter().any(|one| one.starts_with(&group)));
+        (!is_group).then_some(refusal)
     }
 
     /// The id, of those that the caller sees, that this one is probably a misspelling of.

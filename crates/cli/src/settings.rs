@@ -84,14 +84,15 @@ impl Settings {
         file: &ConfigFile,
     ) -> Result<Self, CliError> {
         let missing = |what| CliError::MissingSetting { what };
-        let Given { url, org, token, signed_in, token_of } = given(flags, variable, file)?;
-        Ok(Self {
-            signed_in,
-            token_of,
-            url: address(&url.ok_or_else(|| missing("address"))?)?,
-            org: org.ok_or_else(|| missing("organization"))?,
-            token: token.ok_or_else(|| missing("token"))?,
-        })
+        let Given { url, org, token, signed_in, token_of, withheld } =
+            given(flags, variable, file)?;
+        let url = address(&url.ok_or_else(|| missing("address"))?)?;
+        let org = org.ok_or_else(|| missing("organization"))?;
+        let token = token.ok_or_else(|| match &withheld {
+            Some(of) => of.refuse(&url),
+            None => missing("token"),
+        })?;
+        Ok(Self { url, org, token, signed_in, token_of })
     }
 
     /// A client with these settings.
@@ -120,6 +121,29 @@ struct Given {
     token: Option<SecretString>,
     signed_in: Option<ContextName>,
     token_of: Option<ContextName>,
+    withheld: Option<Withheld>,
+}
+
+/// A context whose token is for another server than the one that is asked.
+struct Withheld {
+    context: ContextName,
+    address: String,
+}
+
+impl Withheld {
+    /// The error if there is no other token.
+    fn refuse(&self, asked: &Url) -> CliError {
+        let Self { context, address } = self;
+        CliError::usage_with_hint(
+            format!(
+                "the token of the context `{context}` is for {address}, and is not sent to {asked}; no other token is set"
+            ),
+            format!(
+                "choose a context of that address with --context, sign in there with `canyon login --api-url {asked}`, or \
+                 set CANYON_TOKEN"
+            ),
+        )
+    }
 }
 
 /// A context that the flag `--context` names is a flag too: it takes precedence over variables, so that `--context prod`
@@ -142,13 +166,20 @@ fn given(
         (Some(own), Some(asked)) => is_same_server(own, &asked),
         _ => true,
     };
+    let withheld = match (&token, &name, own.0.clone()) {
+        (Some(_), Some(context), Some(address)) if !is_own_server => {
+            Some(Withheld { context: context.clone(), address })
+        }
+        _ => None,
+    };
     let token = token.filter(|_| is_own_server);
     let others = variable("CANYON_TOKEN").map(SecretString::from);
     let is_own = (is_flag || others.is_none()) && own == (url.clone(), org.clone());
     let is_of_context = token.is_some() && (is_flag || others.is_none());
     let token_of = name.clone().filter(|_| is_of_context);
     let signed_in = name.filter(|_| is_own && sign_in.is_some());
-    Ok(Given { url, org, token: choose(is_flag, token, others), signed_in, token_of })
+    let token = choose(is_flag, token, others);
+    Ok(Given { url, org, token, signed_in, token_of, withheld })
 }
 
 fn choose<T>(is_flag: bool, of_context: Option<T>, of_variable: Option<T>) -> Option<T> {
@@ -265,7 +296,11 @@ mod tests {
         let file = file(&[("one", Some("acme"))], Some("one"));
         let other = ("CANYON_API_URL", "http://127.0.0.1:2");
         let refused = settings(&flags(None, None), &[other], &file).unwrap_err();
-        assert!(matches!(refused, CliError::MissingSetting { what: "token" }), "{refused}");
+        let hint = crate::hint::hint(&refused).unwrap();
+        insta::assert_snapshot!(format!("{refused}\n{hint}"), @"
+        the token of the context `one` is for http://127.0.0.1:1, and is not sent to http://127.0.0.1:2/; no other token is set
+        choose a context of that address with --context, sign in there with `canyon login --api-url http://127.0.0.1:2/`, or set CANYON_TOKEN
+        ");
         let same = ("CANYON_API_URL", "http://127.0.0.1:1/");
         assert!(settings(&flags(None, None), &[same], &file).is_ok());
         let own = settings(&flags(None, None), &[other, ("CANYON_TOKEN", "variable")], &file);

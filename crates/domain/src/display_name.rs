@@ -9,7 +9,7 @@ pub struct DisplayName(String);
 
 /// Why a text is not a display name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a display name has 2 to 60 characters, no control characters, and no space at either end")]
+#[error("must have 2 to 60 characters, no control characters, and no space at either end")]
 pub struct InvalidDisplayName;
 
 impl DisplayName {

@@ -5,6 +5,7 @@ use crate::deployment::{Deployment, Mode, Status};
 use crate::environment_state::{Doubt, EnvironmentState};
 use crate::ids::DeploymentId;
 use crate::inventory::{Environment, EnvironmentStatus};
+use crate::resource_count::Resources;
 
 /// An environment after a deployment in it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,9 +124,12 @@ impl Environment {
         }
         match place.filter(|_| deployment.status == Status::Succeeded && left > 0) {
             Some(place) => format!(
-                "the destroy run {} succeeded, but {left} resources are left in the state at `{place}`: \
-                 remove them, or leave them behind with `canyon delete environment {} {} --force`",
-                deployment.id, self.project_id, self.id
+                "the destroy run {} succeeded, but its state at `{place}` still has {}: remove what \
+                 is left, or leave it behind with `canyon delete environment {} {} --force`",
+                deployment.id,
+                Resources(left),
+                self.project_id,
+                self.id
             ),
             None => format!(
                 "the destroy run {} ended as {}: {}",

@@ -170,6 +170,9 @@ pub struct Environment {
     /// The last deployment that succeeded, without plans; `None` also if that was before an update of Canyon.
     #[serde(rename = "succeeded", default, skip_serializing_if = "Option::is_none")]
     pub last_success: Option<DeploymentId>,
+    /// The newest deployments with secret inputs, the newest first: its state may have those values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_inputs: Vec<DeploymentId>,
     /// The record of its state; `None` before the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<EnvironmentState>,
@@ -189,11 +192,20 @@ impl<'a> From<&'a Environment> for Target<'a> {
     }
 }
 
+/// Of how many deployments an environment knows that they had secret inputs.
+const MAX_SECRET_INPUTS: usize = 5;
+
 impl Environment {
     /// What determines the variables of a run of this environment on `runner`, which may be another than the environment's.
     pub fn on<'a>(&'a self, runner: &'a RunnerId) -> VariableTarget<'a> {
         let Self { project_id, id, env_type_id, .. } = self;
         VariableTarget { runner, project: project_id, env: id, env_type: env_type_id }
+    }
+
+    /// Records that `deployment` has secret inputs, which its run may leave in the state.
+    pub fn record_secret_inputs(&mut self, deployment: DeploymentId) {
+        self.secret_inputs.insert(0, deployment);
+        self.secret_inputs.truncate(MAX_SECRET_INPUTS);
     }
 
     /// Records that `deployment` has the turn and is being launched, perhaps again.

@@ -15,6 +15,7 @@ use crate::unfinished_run::UnfinishedRun;
 use crate::unwritten_state::UnwrittenState;
 use crate::variable_scope::VariableScope;
 use crate::variables::job::{JobVariable, StoredVariable};
+use crate::variables::secret_json::SecretJson;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -113,6 +114,9 @@ pub struct Job {
     /// The variables whose values the runner reads in secret stores, with the job's own identity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stored_variables: Vec<StoredVariable>,
+    /// Secrets that earlier runs may have left in the state: the runner masks them too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_secrets: Vec<SecretJson>,
     /// The credentials for git repositories that the organization keeps for the environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub git_credentials: Vec<JobGitCredential>,

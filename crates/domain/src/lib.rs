@@ -56,6 +56,7 @@ pub mod ports;
 pub mod principal;
 pub mod public_address;
 pub mod requested_role;
+pub mod resource_count;
 pub mod retention;
 pub mod role;
 pub mod role_class;

@@ -1,6 +1,7 @@
 //! What is known of a state, and how what a run finds may differ from it.
 
 use crate::ids::DeploymentId;
+use crate::resource_count::Resources;
 use serde::{Deserialize, Serialize};
 
 /// The identity of one version of a state.
@@ -32,7 +33,7 @@ impl StateFacts {
 pub enum StateMismatch {
     /// There is no state.
     #[error(
-        "there is no state, although the last run left one with {resources} resources (serial {serial})"
+        "there is no state, although the last run left one with {} (serial {serial})", Resources(*resources)
     )]
     Missing {
         /// Resources in the missing state.
@@ -51,7 +52,7 @@ pub enum StateMismatch {
     /// The serial that the last run left, with another number of resources: the state was edited, or restored
     /// and written again.
     #[error(
-        "the state there has the serial {serial} that the last run left, but {found} resources instead of {expected}"
+        "the state there has the serial {serial} that the last run left, but {} instead of {expected}", Resources(*found)
     )]
     Altered {
         /// The serial of both.

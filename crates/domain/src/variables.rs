@@ -7,6 +7,7 @@
 
 pub mod edit;
 pub mod effective;
+pub mod former;
 pub mod job;
 pub mod secret_json;
 pub mod uses;
@@ -16,6 +17,7 @@ use crate::ids::{EnvTypeId, PrincipalId};
 use crate::json::Json;
 use crate::secret_reference::SecretReference;
 use crate::variable_scope::VariableScope;
+use former::FormerSecrets;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -178,6 +180,8 @@ pub struct VariableSet {
     pub variables: BTreeMap<VariableKey, Variable>,
     /// The credentials for git repositories, which are kept with the variables so that a claim reads both at once.
     pub git_credentials: GitCredentials,
+    /// Former values of its secrets.
+    pub former_secrets: FormerSecrets,
     /// When the first was set.
     pub created_at: Timestamp,
     /// When one was last changed.
@@ -194,6 +198,7 @@ impl VariableSet {
             env_type,
             variables: BTreeMap::new(),
             git_credentials: GitCredentials::new(),
+            former_secrets: FormerSecrets::default(),
             created_at: now,
             updated_at: now,
             version: 0,

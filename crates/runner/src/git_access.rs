@@ -73,6 +73,8 @@ pub struct GitAccess {
     folder: PathBuf,
     /// The environment variables that the organization and the runner's definition set for the job.
     job_environment: Vec<(OsString, OsString)>,
+    /// The flag that names the job's project in a command, after a space.
+    pub(crate) project_flag: String,
 }
 
 /// Signs of a server that does not know the caller, or shows it no such repository.
@@ -118,7 +120,8 @@ impl GitAccess {
         let kept = job.variables.iter().filter_map(JobVariable::environment);
         let job_environment =
             of_definition.chain(kept).map(|(name, value)| (name.into(), value.into())).collect();
-        let mut access = Self { folder: workspace.git(), job_environment, ..Self::default() };
+        let (folder, project_flag) = (workspace.git(), format!(" --project {}", job.project_id));
+        let mut access = Self { folder, job_environment, project_flag, ..Self::default() };
         let mut identities = Identities::new(job, api);
         for JobGitCredential { repositories, secret, from } in &job.git_credentials {
             let found = access.proof(repositories, secret, &mut identities).await;
@@ -191,7 +194,10 @@ impl GitAccess {
         }
         let kept: Vec<_> = self.all.iter().map(Ready::description).collect();
         Some(if kept.is_empty() {
-            "no git credential is kept for the job: set one with `canyon set git-credential ADDRESS`".to_owned()
+            let flag = &self.project_flag;
+            format!(
+                "no git credential is kept for the job: set one with `canyon set git-credential{flag} ADDRESS`"
+            )
         } else {
             format!(
                 "the job has git credentials for {}: check that one covers the repository, is valid and may read it",

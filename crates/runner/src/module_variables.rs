@@ -39,9 +39,21 @@ pub fn of(folder: &Path, org: &str, job: &Job) -> ModuleVariables {
     values.extend(passed.into_iter().map(|one| (one.name.clone(), one.value.expose().clone())));
     values.extend(inputs.clone());
     let free: Vec<_> = declared.keys().filter(|name| !values.contains_key(*name)).collect();
-    let of_kept = unknown.into_iter().filter_map(|variable| undeclared(variable, &free));
+    // What the person who deploys gives may be meant to replace a kept value.
+    let given = |name: &String| {
+        inputs.contains_key(name)
+            || job
+                .variables
+                .iter()
+                .any(|one| one.is_input && one.kind == VariableKind::Terraform && one.name == *name)
+    };
+    let replaceable: Vec<_> = declared.keys().filter(|name| !given(name)).collect();
+    let of_kept = unknown.into_iter().filter_map(|variable| {
+        undeclared(variable, if variable.is_input { &replaceable } else { &free })
+    });
     let mut warnings: Vec<_> = of_kept.collect();
-    warnings.extend(inputs.keys().filter_map(|name| undeclared_input(name, &declared, &free)));
+    let of_inputs = inputs.keys();
+    warnings.extend(of_inputs.filter_map(|name| undeclared_input(name, &declared, &replaceable)));
     // What the module does not declare may be anything, such as a value for the wrong module.
     let is_secret = |name: &&String| declared.get(*name).is_none_or(|known| known.is_secret);
     let secret_inputs = Some(inputs.keys().filter(is_secret).cloned().collect());

@@ -8,6 +8,7 @@ mod state;
 mod state_command;
 mod step;
 mod tofu_environment;
+mod unread_variables;
 mod unwritten;
 
 use crate::{
@@ -27,6 +28,7 @@ use canyon_domain::job_identity::TokenPhase;
 use canyon_domain::variables::job::JobVariable;
 use locked::LOCK_TIMEOUT;
 use secrecy::{ExposeSecret, SecretString};
+use secret_stores::Unread;
 use state::StateKnown;
 use std::io;
 use std::time::Duration;
@@ -53,6 +55,8 @@ struct Run {
     identity: Option<Identity>,
     state: StateKnown,
     applying: Applying,
+    /// The variables whose secrets could not be read.
+    unread: Vec<Unread>,
     /// The secrets that the organization keeps for the environment: an output with one of them has no value.
     kept_secrets: Mask,
     /// The processes that the kernel had killed because memory ran out, before this run.
@@ -68,10 +72,13 @@ pub async fn serve(
 ) -> Exit {
     let api = session.api.clone();
     // Before the first line of the log, in which the values are masked.
-    if let Err(failure) = secret_stores::read(&mut session.job, &api, &stop).await {
-        let body = Outcome::from(failure).into_body(None);
-        return result::deliver(&api, body, stop.is_requested()).await;
-    }
+    let unread = match secret_stores::read(&mut session.job, &api, &stop).await {
+        Ok(unread) => unread,
+        Err(failure) => {
+            let body = Outcome::from(failure).into_body(None);
+            return result::deliver(&api, body, stop.is_requested()).await;
+        }
+    };
     // In a box, because the clouds' clients are large.
     let access = Box::pin(GitAccess::prepare(&session.job, &workspace, &api)).await;
     let (mut run, shipper) = match Run::begin(session, settings, workspace, access, stop.clone()) {
@@ -81,6 +88,7 @@ pub async fn serve(
             return result::deliver(&api, body, stop.is_requested()).await;
         }
     };
+    run.unread = unread;
     run.transcript.log.flush();
     let shipping = tokio::spawn(shipper.run());
     let (outcome, tofu_ran) = run.execute(&api).await;
@@ -123,7 +131,7 @@ impl Run {
             recipient("encrypted_outputs_recipient", &job.bundle.encrypted_outputs_recipient)?;
         let log_seal = recipient("encrypted_logs_recipient", &job.bundle.encrypted_logs_recipient)?;
         let given = secret_values::of(&settings.inherited, &job.secret_variables);
-        let mut kept = secret_values::of_kept(&job.variables);
+        let mut kept = secret_values::of_kept(&job);
         kept.extend(access.secrets().map(str::to_owned));
         let own = [Some(&token), Some(&settings.claim_code), read_token.as_ref()];
         let own = own.into_iter().flatten().map(ExposeSecret::expose_secret);
@@ -181,6 +189,7 @@ impl Run {
             identity,
             state: StateKnown::default(),
             applying: Applying::default(),
+            unread: Vec::new(),
             kept_secrets,
             oom_kills,
         };
@@ -244,6 +253,7 @@ impl Run {
         };
         let fetched = fetched.map_err(|error| self.without_details(error.into()))?;
         let (module, commit) = (fetched.folder, fetched.commit);
+        self.check_unread(&module)?;
         let variables = module_variables::of(&module, &self.settings.org, &self.job);
         let own_backend = own_backend::of(&module);
         let files = workspace::write_module_files(&module, &self.job.backend, &variables.values)?;

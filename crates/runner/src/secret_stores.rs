@@ -39,15 +39,24 @@ enum Store {
     Kubernetes(kubernetes::Kubernetes),
 }
 
-/// Reads the stored variables of `job`, and adds them to its variables.
+/// A variable whose secret cannot be read.
+#[derive(Debug)]
+pub struct Unread {
+    /// The variable.
+    pub variable: VariableKey,
+    /// The failure of a run that needs it. It names the variable, the store, the secret and the identity.
+    pub failure: Failure,
+}
+
+/// Reads the stored variables of `job`, and adds them to its variables. Returns those that cannot be read and that the run
+/// may not need: a module needs the variables that it declares, and a command that shows nothing of the state needs none.
 ///
 /// # Errors
 ///
-/// A [`Failure`] that names the variable, the store, the secret and the identity, when one cannot be read; another one when
-/// the run is to stop.
-pub async fn read(job: &mut Job, api: &ApiConnection, stop: &Stop) -> Result<(), Failure> {
+/// The [`Failure`] of a variable that the run needs in any case; another one when the run is to stop.
+pub async fn read(job: &mut Job, api: &ApiConnection, stop: &Stop) -> Result<Vec<Unread>, Failure> {
     if job.stored_variables.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let stored = std::mem::take(&mut job.stored_variables);
     let silent = || {
@@ -55,52 +64,79 @@ pub async fn read(job: &mut Job, api: &ApiConnection, stop: &Stop) -> Result<(),
         Failure::new(FailureClass::Unreachable, message)
     };
     let reading = tokio::time::timeout(TIME, read_all(job, api, stored));
-    let found = tokio::select! {
+    let (found, unread) = tokio::select! {
         found = reading => found.map_err(|_| silent())??,
         () = stop.reached(StopRequest::Stop) => return Err(verdict::cancelled(Phase::Fetch, false)),
     };
     job.variables.extend(found);
-    Ok(())
+    let needs = |one: &Unread| match &job.bundle.state_command {
+        Some(command) => command.reads_secrets() || command.needs_module(),
+        None => one.variable.kind == VariableKind::Environment,
+    };
+    let (needed, others): (Vec<_>, Vec<_>) = unread.into_iter().partition(needs);
+    match needed.into_iter().next() {
+        Some(Unread { failure, .. }) => Err(failure),
+        None => Ok(others),
+    }
 }
 
 async fn read_all(
     job: &Job,
     api: &ApiConnection,
     stored: Vec<StoredVariable>,
-) -> Result<Vec<JobVariable>, Failure> {
+) -> Result<(Vec<JobVariable>, Vec<Unread>), Failure> {
     let access =
         Access::new(job, api).map_err(|reason| Failure::new(FailureClass::Config, reason))?;
-    let mut signed_in: HashMap<SecretStoreId, Store> = HashMap::new();
-    let mut secrets: HashMap<(SecretStoreId, String, Option<String>), SecretJson> = HashMap::new();
-    let mut found = Vec::new();
+    let mut reader = Reader { access, signed_in: HashMap::new(), secrets: HashMap::new() };
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
     for variable in stored {
+        match reader.read(&variable).await {
+            Ok(value) => {
+                let StoredVariable { kind, name, from, .. } = variable;
+                let (value, secret, is_input) = (value.into(), true, false);
+                found.push(JobVariable { kind, name, value, secret, from, is_input });
+            }
+            Err(failure) => {
+                let StoredVariable { kind, name, .. } = variable;
+                unread.push(Unread { variable: VariableKey { kind, name }, failure });
+            }
+        }
+    }
+    Ok((found, unread))
+}
+
+/// Reads each secret once, and signs in to each store once.
+struct Reader<'a> {
+    access: Access<'a>,
+    signed_in: HashMap<SecretStoreId, Result<Store, CallError>>,
+    secrets: HashMap<(SecretStoreId, String, Option<String>), SecretJson>,
+}
+
+impl Reader<'_> {
+    async fn read(&mut self, variable: &StoredVariable) -> Result<Json, Failure> {
         let StoredVariable { kind, name, reference, store: configuration, from } = variable;
         let (secret, member) = reference.parts();
         let key = (reference.store.clone(), secret.to_owned(), reference.version.clone());
         let fail = |as_whom: &str, unread: CallError| {
-            let variable = VariableKey { kind, name: name.clone() };
-            unreadable(&format!("`{variable}` of {from}"), &reference, as_whom, unread)
+            let variable = VariableKey { kind: *kind, name: name.clone() };
+            unreadable(&format!("`{variable}` of {from}"), reference, as_whom, unread)
         };
-        let store = match signed_in.entry(reference.store.clone()) {
+        let store = match self.signed_in.entry(reference.store.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Store::sign_in(configuration, &self.access).await),
+        };
+        let store = store.as_ref().map_err(|unread| fail("the job", unread.clone()))?;
+        let secret = match self.secrets.entry(key) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let store = Store::sign_in(&configuration, &access).await;
-                new.insert(store.map_err(|unread| fail("the job", unread))?)
-            }
-        };
-        let secret = match secrets.entry(key) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let read = store.secret(&access.calls, secret, reference.version.as_deref()).await;
+                let version = reference.version.as_deref();
+                let read = store.secret(&self.access.calls, secret, version).await;
                 new.insert(read.map_err(|unread| fail(store.identity(), unread))?.into())
             }
         };
-        let value = value_of(secret.expose(), member, kind);
-        let value = value.map_err(|reason| fail(store.identity(), CallError::Refused(reason)))?;
-        let (value, is_input) = (value.into(), false);
-        found.push(JobVariable { kind, name, value, secret: true, from, is_input });
+        let value = value_of(secret.expose(), member, *kind);
+        value.map_err(|reason| fail(store.identity(), CallError::Refused(reason)))
     }
-    Ok(found)
 }
 
 fn unreadable(variable: &str, of: &SecretReference, as_whom: &str, unread: CallError) -> Failure {

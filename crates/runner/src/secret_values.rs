@@ -1,9 +1,10 @@
 //! Decides which values of a job are secrets, so that the runner masks them in everything that leaves the job.
 
+use canyon_domain::job::Job;
 use canyon_domain::json::Json;
 use canyon_domain::secret_name::is_secret_name;
 use canyon_domain::secret_variables::SecretVariables;
-use canyon_domain::variables::job::JobVariable;
+use canyon_domain::variables::secret_json::SecretJson;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -38,12 +39,13 @@ pub fn of(variables: &[(OsString, OsString)], secret: &SecretVariables) -> Vec<S
     values
 }
 
-/// The values of the secrets that the organization keeps for the job: each text, and in lists, objects and JSON texts each
-/// text and number.
-pub fn of_kept(variables: &[JobVariable]) -> Vec<String> {
+/// The values of the secrets that the organization keeps for the job, and of those that earlier runs may have left in the
+/// state: each text, and in lists, objects and JSON texts each text and number.
+pub fn of_kept(job: &Job) -> Vec<String> {
     let mut values = Vec::new();
-    for variable in variables.iter().filter(|variable| variable.secret) {
-        let value = variable.value.expose();
+    let kept = job.variables.iter().filter(|variable| variable.secret);
+    let kept = kept.map(|variable| &variable.value).chain(&job.former_secrets);
+    for value in kept.map(SecretJson::expose) {
         leaves(value, &mut values);
         match value {
             Json::String(text) => {

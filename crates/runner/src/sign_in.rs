@@ -16,7 +16,7 @@ use secrecy::SecretString;
 use std::collections::HashMap;
 
 /// Why a call gave nothing. The texts never have a secret.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum CallError {
     /// The server, or what the job signs in at, refuses.
     Refused(String),

@@ -176,6 +176,7 @@ fn kept_variables_reach_the_module_that_declares_them_and_no_secret_leaves_it() 
         variable("terraform", "keys", json!({ "a": "inner-secret-1" }), true),
         variable("terraform", "not_declared", json!("x"), false),
         variable("terraform", "region", json!("eu"), false),
+        json!({ "kind": "terraform", "name": "passwrod", "value": "an0ther-secret", "secret": true, "from": "project:shop", "is_input": true }),
         variable("environment", "DEPLOY_KEY", json!("key-material-2"), true),
         // OpenTofu's warning about a missing file would break its JSON.
         variable("environment", "TF_CLI_CONFIG_FILE", json!("/nonexistent/tofurc"), false),
@@ -192,6 +193,10 @@ fn kept_variables_reach_the_module_that_declares_them_and_no_secret_leaves_it() 
     let warning =
         "the module does not declare the variable `region` of project:shop; did you mean `regoin`?";
     assert!(log.contains(warning) && !log.contains("not_declared"), "{log}");
+    // `password` has a value that is kept, and an input may be meant to replace it.
+    let warning =
+        "does not declare the variable `passwrod`, a secret input; did you mean `password`?";
+    assert!(log.contains(warning), "{log}");
     assert!(!log.contains("undeclared variable"), "OpenTofu has nothing to warn about: {log}");
     let result = plane.result();
     let value = |name: &str| result.plain_outputs[name].value.as_ref().map(ToString::to_string);

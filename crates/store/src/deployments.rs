@@ -6,7 +6,7 @@
 
 use crate::conditional::condition_outcome;
 use crate::deployment_item::{Wake, bundle_item, deployment_item, from_deployment_item};
-use crate::items::{Condition, number, put, to_item};
+use crate::items::{Condition, from_item, key_item, number, put, to_item};
 use crate::outcome::Saved;
 use crate::released_slots::{has_slots_to_release, without_released_slots};
 use crate::table::TTL;
@@ -74,6 +74,19 @@ pub enum EnvironmentChange<'a> {
     Keep,
 }
 
+#[derive(Deserialize)]
+struct BundleItem {
+    pk: String,
+    bundle: String,
+}
+
+impl BundleItem {
+    fn read(self) -> Result<Bundle, StoreError> {
+        serde_json::from_str(&self.bundle)
+            .map_err(|source| StoreError::corrupt("read bundle", self.pk, source))
+    }
+}
+
 impl Table {
     /// Accepts a deployment. Keys: the deployment and its bundle, its environment with the longer
     /// queue, audit, and the idempotency key if one is given; on condition that the environment has
@@ -125,17 +138,26 @@ impl Table {
         org: OrgUuid,
         id: DeploymentId,
     ) -> Result<Option<Bundle>, StoreError> {
-        #[derive(Deserialize)]
-        struct BundleItem {
-            bundle: String,
-        }
-        let key = keys::bundle(org, id);
-        let Some(item) = self.read::<BundleItem>("read bundle", &key).await? else {
-            return Ok(None);
-        };
-        serde_json::from_str(&item.bundle)
-            .map(Some)
-            .map_err(|source| StoreError::corrupt("read bundle", key.pk, source))
+        let item: Option<BundleItem> = self.read("read bundle", &keys::bundle(org, id)).await?;
+        item.map(BundleItem::read).transpose()
+    }
+
+    /// The bundles of these deployments (at most 100) that are stored, in no order. One request, if there is a deployment;
+    /// one read unit for each 4 KB of a bundle.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse an item.
+    pub async fn bundles(
+        &self,
+        org: OrgUuid,
+        ids: impl Iterator<Item = DeploymentId>,
+    ) -> Result<Vec<Bundle>, StoreError> {
+        let keys = ids.map(|id| key_item(&keys::bundle(org, id))).collect();
+        let items = self.batch("read bundles", keys).await?;
+        let read = |item| from_item::<BundleItem>("read bundles", item)?.read();
+        items.into_iter().map(read).collect()
     }
 
     fn idempotency_item(

@@ -23,6 +23,9 @@ struct VariableSetItem {
     /// The git credentials as JSON text, by address. Items of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     git_credentials: Option<String>,
+    /// Former values of its secrets as JSON text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    former_secrets: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
     version: u64,
@@ -38,6 +41,9 @@ impl VariableSetItem {
             git_credentials: (!set.git_credentials.is_empty())
                 .then(|| serde_json::to_string(&set.git_credentials))
                 .transpose()?,
+            former_secrets: (!set.former_secrets.is_empty())
+                .then(|| serde_json::to_string(&set.former_secrets))
+                .transpose()?,
             created_at: set.created_at,
             updated_at: set.updated_at,
             version: set.version,
@@ -51,11 +57,14 @@ impl VariableSetItem {
             serde_json::from_str(&self.variables).map_err(corrupt)?;
         let credentials = self.git_credentials.as_deref().map(serde_json::from_str).transpose();
         let git_credentials = credentials.map_err(corrupt)?.unwrap_or_default();
+        let former = self.former_secrets.as_deref().map(serde_json::from_str).transpose();
+        let former_secrets = former.map_err(corrupt)?.unwrap_or_default();
         Ok(VariableSet {
             scope: self.scope,
             env_type: self.env_type,
             variables: pairs.into_iter().collect(),
             git_credentials,
+            former_secrets,
             created_at: self.created_at,
             updated_at: self.updated_at,
             version: self.version,

@@ -14,6 +14,7 @@ use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::requested_role::RequestedRole;
+use canyon_domain::resource_count::Resources;
 use canyon_domain::run_kind::RunKind;
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_domain::state_command::StateCommand;
@@ -67,7 +68,8 @@ fn given_up(environment: &Environment) -> Option<String> {
     let place = state_location(&state.storage, environment.uuid);
     Some(match &state.facts {
         Some(StateFacts { lineage, serial, resources, .. }) => format!(
-            "until then: {resources} resources in the state at {place} (lineage {lineage}, serial {serial}){}",
+            "until then: {} in the state at {place} (lineage {lineage}, serial {serial}){}",
+            Resources(*resources),
             if state.doubt.is_some() { ", and perhaps more" } else { "" }
         ),
         None => format!("until then: an unknown number of resources in the state at {place}"),
@@ -159,7 +161,10 @@ impl App {
             let environment = self.open_environment(by, order).await?;
             let bundle = self.bundle_for(by, order, &environment).await?;
             let reads_in = self.reads_in(by, order, &environment).await?;
-            let (deployment, environment) = self.enqueue(by, order, reads_in, environment)?;
+            let (deployment, mut environment) = self.enqueue(by, order, reads_in, environment)?;
+            if !bundle.sealed_inputs.is_empty() && deployment.changes_state() {
+                environment.record_secret_inputs(deployment.id);
+            }
             let key = idempotency.map(|key| key.record(&deployment));
             let mut record = self.record(by, "deployment.create", deployment.path());
             record.details = RunKind::details_of(&deployment);
@@ -352,7 +357,8 @@ impl App {
             }
             if !environment.queue.is_idle() {
                 return Err(AppError::conflict(format!(
-                    "deployments run or wait in environment `{env}`; cancel them or wait for them"
+                    "deployments run or wait in environment `{env}`; wait for them or cancel them. List them: canyon list \
+                     deployments --project {project} --env {env} --unended; cancel one: canyon cancel ID"
                 )));
             }
             let bundle = self.bundle_for(by, &order, &environment).await?;

@@ -10,6 +10,7 @@ use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::{DeletionProtection, Environment, EnvironmentStatus};
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::resource_count::Resources;
 use canyon_domain::runner_rules::{Rule, RuleTarget, choose};
 use canyon_domain::scoped_role::Target;
 use canyon_store::contention::MAX_TRIES;
@@ -127,6 +128,7 @@ impl App {
                 applied: None,
                 applied_before: None,
                 last_success: None,
+                secret_inputs: Vec::new(),
                 state: None,
                 deletion_protection: order.deletion_protection.or(env_type.deletion_protection),
                 removed_by: None,
@@ -275,10 +277,11 @@ impl App {
             }
             if !force && let Some(resources) = environment.unadopted_resources() {
                 return Err(AppError::conflict(format!(
-                    "{resources} resources are in the state of environment `{env}`, and no deployment to it is known to \
-                     have applied, so there is nothing that a destroy run could undo: deploy their module once, and \
-                     delete the environment then. Or leave them behind: canyon delete environment {project} {env} \
-                     --force"
+                    "the state of environment `{env}` has {}, and no deployment to it is known to have applied, so \
+                     there is nothing that a destroy run could undo: deploy the module of what is there once, and \
+                     delete the environment then. Or leave it behind: canyon delete environment {project} {env} \
+                     --force",
+                    Resources(resources)
                 )));
             }
             if !force && !is_empty {
@@ -301,7 +304,9 @@ impl App {
 
 fn protection_in_words(protection: Option<DeletionProtection>) -> String {
     match protection {
-        Some(allowed) => format!("a run may delete at most {} resources", allowed.max_deletions),
+        Some(allowed) => {
+            format!("a run may delete at most {}", Resources(allowed.max_deletions))
+        }
         None => "a run may delete any number of resources".to_owned(),
     }
 }
@@ -315,8 +320,8 @@ fn refuse_if_busy(environment: &Environment) -> Result<(), AppError> {
         None => Ok(()),
         Some(deployment) => Err(AppError::conflict(format!(
             "deployment {deployment} runs or waits in environment `{}`; wait for its end, or cancel \
-             it: canyon cancel {deployment}",
-            environment.id
+             it: canyon cancel {deployment}; see those that run and wait: canyon status {} {}",
+            environment.id, environment.project_id, environment.id
         ))),
     }
 }

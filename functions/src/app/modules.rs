@@ -6,6 +6,7 @@ use super::job_inputs::SealedInputs;
 use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE_BYTES;
 use canyon_domain::deployment::{Deployment, Mode, Status};
+use canyon_domain::ids::DeploymentId;
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Module};
 use canyon_domain::module_source::{Digest, ModuleSource};
@@ -122,7 +123,7 @@ impl App {
         let (role, scoped_roles) = by.as_reader();
         let own = Some(scoped_roles).filter(|_| role == Role::None);
         let of = match (order.mode, &order.module) {
-            (Mode::Destroy | Mode::State, None) => environment.applied,
+            (Mode::Destroy | Mode::State, None) => self.applied_deployment(by, environment).await?,
             (Mode::Rollback, _) => order.rollback_to,
             (Mode::Deploy | Mode::Destroy | Mode::State, _) => None,
         };
@@ -154,13 +155,29 @@ impl App {
         Ok(())
     }
 
+    /// The deployment whose module the environment's state is of. While the newest one has not fetched its module, that is
+    /// the one before: nothing shows yet that the newer module exists.
+    async fn applied_deployment(
+        &self,
+        by: &Principal,
+        environment: &Environment,
+    ) -> Result<Option<DeploymentId>, AppError> {
+        let (applied, before) = (environment.applied, environment.applied_before);
+        let (Some(newest), Some(before)) = (applied, before) else { return Ok(applied) };
+        let newest = self.table.deployment(by.org, newest).await?;
+        let has_module =
+            |newest: &Deployment| newest.fetched().is_some() || newest.began_to_apply();
+        Ok(if newest.as_ref().is_some_and(has_module) { applied } else { Some(before) })
+    }
+
     /// The module that the environment's state is of; `None` if nothing was deployed.
     async fn applied_module(
         &self,
         by: &Principal,
         environment: &Environment,
     ) -> Result<Option<ModuleToRun>, AppError> {
-        let Some(applied) = environment.applied else { return Ok(None) };
+        let applied = self.applied_deployment(by, environment).await?;
+        let Some(applied) = applied else { return Ok(None) };
         let Some(bundle) = self.table.bundle(by.org, applied).await? else { return Ok(None) };
         let mut of = ModuleToRun::from(bundle);
         if matches!(of.module.source, ModuleSource::Git(_) | ModuleSource::Oci(_))

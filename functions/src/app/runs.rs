@@ -247,6 +247,8 @@ impl App {
         let inputs = &mut bundle.module.inputs;
         self.fill_in(of.org, deployment, &environment, inputs, &mut kept.variables).await?;
         self.open_inputs(of.org, &environment, &mut bundle, &mut kept).await?;
+        let former_inputs = self.former_inputs(of.org, &environment, deployment.id).await?;
+        kept.former_secrets.extend(former_inputs);
         Ok(Ok(Job {
             deployment_id: deployment.id,
             attempt: of.number,
@@ -266,6 +268,7 @@ impl App {
             secret_variables: SecretVariables::of(&definition),
             variables: kept.variables,
             stored_variables: kept.stored_variables,
+            former_secrets: kept.former_secrets,
             git_credentials: kept.git_credentials,
             identity,
             stop_seconds: attempt.limits.stop,

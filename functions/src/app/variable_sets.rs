@@ -1,6 +1,7 @@
 //! The variables that an organization keeps: changes, and what applies to an environment.
 
 use super::App;
+use super::former_secrets::{former_secrets, is_same_secret, open, retire, sealed_variables};
 use super::git_credentials;
 use super::permissions::require;
 use crate::app::error::AppError;
@@ -18,8 +19,8 @@ use canyon_domain::variable_scope::{VariableScope, VariableTarget};
 use canyon_domain::variables::edit::{VariableEdit, VariableEdits, secret_fault};
 use canyon_domain::variables::effective::{EffectiveVariable, effective};
 use canyon_domain::variables::job::{JobVariable, StoredVariable};
+use canyon_domain::variables::secret_json::SecretJson;
 use canyon_domain::variables::{Variable, VariableKey, VariableSet, VariableValue};
-use canyon_identity::master_key::MasterKey;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::Saved;
 use canyon_store::page::{Page, PageRequest};
@@ -41,6 +42,8 @@ pub(crate) struct KeptForJob {
     pub(crate) variables: Vec<JobVariable>,
     /// Those whose values the runner reads in stores.
     pub(crate) stored_variables: Vec<StoredVariable>,
+    /// Secrets that the state may have from earlier runs.
+    pub(crate) former_secrets: Vec<SecretJson>,
     /// The credentials for git repositories.
     pub(crate) git_credentials: Vec<JobGitCredential>,
 }
@@ -131,7 +134,10 @@ impl App {
         let keys = self.master_keys.get().await?;
         let sets = self.sets_of(org, run).await?;
         let git_credentials = git_credentials::open_all(&keys, org, &sets)?;
+        let (former, mut others) = (former_secrets(&sets), sealed_variables(&sets));
         let found = effective(sets);
+        // The state may have a value from before a nearer scope got its own.
+        others.retain(|one| found[&one.key].from != one.scope);
         let references = found.values().filter_map(|one| reference_of(&one.variable.value));
         let stores = self.configurations_of(org, references).await?;
         let mut kept = KeptForJob { git_credentials, ..KeptForJob::default() };
@@ -162,6 +168,8 @@ impl App {
             let (value, is_input) = (value.into(), false);
             kept.variables.push(JobVariable { kind, name, value, secret, from, is_input });
         }
+        let earlier = former.iter().chain(&others);
+        kept.former_secrets = earlier.filter_map(|one| one.open(&keys, org)).collect();
         Ok(Ok(kept))
     }
 
@@ -248,7 +256,8 @@ impl App {
         let mut faults = FieldErrors::default();
         for (key, edit) in edits.iter() {
             let Some(edit) = edit else {
-                if set.variables.remove(key).is_some() {
+                if let Some(removed) = set.variables.remove(key) {
+                    retire(set, key, &removed.value, self.now());
                     details.push(format!("removed {key}"));
                 }
                 continue;
@@ -294,6 +303,17 @@ impl App {
             details.push(format!("set {key}{kind}"));
             let (updated_at, updated_by) = (self.now(), by.id);
             let variable = Variable { value, description, updated_at, updated_by };
+            if let Some(known) = known
+                && !is_same_secret(
+                    &keys,
+                    by.org,
+                    (&set.scope, key),
+                    [&known.value, &variable.value],
+                )
+            {
+                let former = known.value.clone();
+                retire(set, key, &former, updated_at);
+            }
             set.variables.insert(key.clone(), variable);
         }
         Ok(faults.into_result(())?)
@@ -366,19 +386,6 @@ fn reference_of(value: &VariableValue) -> Option<&SecretReference> {
         VariableValue::Reference(reference) => Some(reference),
         VariableValue::Plain(_) | VariableValue::Sealed(_) => None,
     }
-}
-
-fn open(
-    keys: &MasterKey,
-    org: OrgUuid,
-    from: &VariableScope,
-    key: &VariableKey,
-    sealed: &str,
-) -> Result<Json, AppError> {
-    let context = VariableSet::sealing_context(org, from, key);
-    let text = keys.open(&context, sealed).map_err(|error| broken(from, key, &error))?;
-    let text = String::from_utf8(text).map_err(|error| broken(from, key, &error.utf8_error()))?;
-    Json::parse(&text).map_err(|error| broken(from, key, &error))
 }
 
 fn broken(scope: &VariableScope, key: &VariableKey, error: &(dyn Error + 'static)) -> AppError {

@@ -52,7 +52,7 @@ fn filter(given: &[(String, String)], query: AuditQuery) -> Result<AuditFilter, 
     let filter = AuditFilter {
         action: parameters::parsed(&mut faults, "action", action.as_deref(), str::parse),
         by: parameters::parsed(&mut faults, "by", by.as_deref(), |text| {
-            text.parse().map(PrincipalId).map_err(|_| "is the UUID in `by` of audit records")
+            text.parse().map(PrincipalId).map_err(|_| "must be a UUID, as `by` of audit records is")
         }),
         subject: parameters::parsed(&mut faults, "subject", subject.as_deref(), str::parse),
         since: parameters::time(&mut faults, "since", since.as_deref()),

@@ -43,7 +43,7 @@ impl ApiError {
     pub fn not_an_id() -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
-            "the path holds something that is not an id, so it names nothing",
+            "there is no such thing: a part of the path is no id of any",
         )
     }
 

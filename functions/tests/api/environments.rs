@@ -264,7 +264,7 @@ async fn an_environment_with_resources_that_no_destroy_run_would_find_is_deleted
     let facts = json!({ "lineage": "a", "serial": 1, "resources": 3 });
     let unfinished = json!({ "unfinished": Uuid::nil() });
     for (state, reason) in [
-        (json!({ "storage": storage, "facts": facts }), "3 resources are in the state"),
+        (json!({ "storage": storage, "facts": facts }), "has 3 resources, and no deployment"),
         (json!({ "storage": storage, "doubt": unfinished }), "did not report everything"),
     ] {
         let api = furnished().await;

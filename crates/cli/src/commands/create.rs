@@ -1,12 +1,12 @@
 //! `canyon create`.
 
-use super::{exposed_variables, token};
+use super::{exposed_variables, role_scopes, token};
 use crate::answer::json;
 use crate::body::BodyArguments;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
-use crate::plain_resource;
+use crate::plain_resource::{self, PlainKind};
 use crate::resource::{Kind, Resource};
 use canyon_api::client::{Client, ClientError};
 use serde_json::{Map, Value};
@@ -88,29 +88,65 @@ pub(crate) async fn run(
         What::Organization => return organization(client, output).await,
         What::Token(arguments) => return token::create(arguments, client, output).await,
     };
-    let made = client.create(&resource.collection(), &Value::Object(body)).await;
-    let made = made.map_err(of_fields)?;
+    let asked = Value::Object(body);
+    let made = client.create(&resource.collection(), &asked).await;
+    let made = match made {
+        Ok(made) => made,
+        Err(error) => return Err(explain(&resource, &asked, client, error).await),
+    };
     let id = made.get("id").and_then(Value::as_str).unwrap_or(&resource.id);
-    output.notice(&format!("created {} `{id}`", resource.kind.noun()));
+    let name = Resource { id: id.to_owned(), ..resource.clone() }.full_name();
+    output.notice(&format!("created {} `{name}`", resource.kind.noun()));
     output.resource(&made)?;
     if resource.kind == Kind::Runner {
         exposed_variables::warn(&made, output);
     }
+    role_scopes::warn_of_missing(role_scopes::of(&made), client, output).await;
     Ok(Exit::Ok)
 }
 
-/// Says how to give the fields that are missing.
-fn of_fields(error: ClientError) -> CliError {
+/// Says how to give the fields that are missing, and which name a field with one that does not exist probably means.
+async fn explain(
+    resource: &Resource,
+    asked: &Value,
+    client: &Client,
+    error: ClientError,
+) -> CliError {
     let ClientError::Refused { body, .. } = &error else { return error.into() };
-    let fields = body.details.get("fields").and_then(Value::as_array);
-    let missing = fields.into_iter().flatten().filter(|field| field["reason"] == "is required");
-    let flags: Vec<_> = missing
-        .filter_map(|field| Some(format!("--set={}=VALUE", field["path"].as_str()?)))
-        .collect();
-    if flags.is_empty() {
-        return error.into();
+    let fields = body.details.get("fields").and_then(Value::as_array).cloned();
+    let fields = fields.unwrap_or_default();
+    let paths = |is_meant: &dyn Fn(&str) -> bool| {
+        let meant = fields.iter().filter(|field| field["reason"].as_str().is_some_and(is_meant));
+        let paths = meant.filter_map(|field| field["path"].as_str().map(str::to_owned));
+        paths.collect::<Vec<_>>()
+    };
+    let missing = paths(&|reason| reason == "is required");
+    if !missing.is_empty() {
+        let flags: Vec<_> = missing.iter().map(|path| set_flag(path)).collect();
+        return CliError::Explained { refusal: error, hint: format!("add {}", flags.join(" ")) };
     }
-    CliError::Explained { refusal: error, hint: format!("add {}", flags.join(" ")) }
+    for path in paths(&|reason| reason.contains("create it: ")) {
+        let kind = match path.as_str() {
+            "env_type_id" => Kind::Plain(PlainKind::EnvironmentType),
+            "project_id" => Kind::Project,
+            "runner_id" => Kind::Runner,
+            _ => continue,
+        };
+        let named = asked[&path].as_str().map(|id| Resource::new(kind, id.to_owned()));
+        if let Some(named) = named
+            && let Some(nearest) = named.nearest(client).await
+        {
+            let hint = format!("did you mean `{nearest}`?");
+            return CliError::Explained { refusal: error, hint };
+        }
+    }
+    if resource.project.is_some() { resource.explain(client, error).await } else { error.into() }
+}
+
+/// The flag that gives a value at `path`. An object with a type begins with that.
+fn set_flag(path: &str) -> String {
+    let of_type = if path.ends_with("_configuration") { ".type" } else { "" };
+    format!("--set={path}{of_type}=VALUE")
 }
 
 /// Puts the command line's id into the body. Another id in the body is a mistake.

@@ -157,13 +157,13 @@ async fn delete(
     let noun = resource.kind.noun();
     match client.delete(&resource.path(), options).await {
         Ok(None) => {
-            output.notice(&format!("deleted {noun} `{}`", resource.id));
+            output.notice(&format!("deleted {noun} `{}`", resource.full_name()));
             Ok(None)
         }
         Ok(Some(left)) => {
             output.notice(&format!(
                 "deleting {noun} `{}`: Canyon destroys its resources first",
-                resource.id
+                resource.full_name()
             ));
             Ok(Some(left))
         }

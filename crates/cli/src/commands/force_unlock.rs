@@ -9,6 +9,7 @@ use crate::output::Output;
 use crate::resource::Resource;
 use canyon_api::client::Client;
 use canyon_domain::state_command::{LockId, StateCommand};
+use uuid::Uuid;
 
 /// The lock to free.
 #[derive(Debug, clap::Args)]
@@ -30,7 +31,13 @@ pub(crate) struct Arguments {
     watch: WatchFlags,
 }
 
+/// OpenTofu gives locks UUIDs, and in Google Cloud Storage the number of the lock file's generation.
 fn lock_id(text: &str) -> Result<LockId, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number && Uuid::try_parse(text).is_err() {
+        let form = "the id of a lock is a UUID, and in Google Cloud Storage a number; the failure of a deployment names it";
+        return Err(form.to_owned());
+    }
     LockId::try_from(text.to_owned()).map_err(|error| error.to_string())
 }
 
@@ -57,4 +64,19 @@ pub(crate) async fn run(
         .change(client, output)
         .await?;
     Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_id_of_a_lock_is_accepted() {
+        for id in ["9a7bff58-e09d-5260-5a4f-13cb3c817dd5", "1718000000000000"] {
+            assert_eq!(lock_id(id).unwrap().as_str(), id);
+        }
+        for text in ["not-an-id", "", "-1", "9a7bff58"] {
+            assert!(lock_id(text).unwrap_err().contains("is a UUID"), "{text}");
+        }
+    }
 }

@@ -5,8 +5,9 @@ use crate::body::read_file_or_stdin;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
+use crate::resource::{Kind, Resource};
 use crate::retry::retry_contended;
-use canyon_api::client::Client;
+use canyon_api::client::{Client, ClientError};
 use canyon_api::git_credential::{
     CloudBody, GitCredentialBody, GitCredentials, GitCredentialsUpdateBody, GithubAppBody,
 };
@@ -115,7 +116,10 @@ pub(super) async fn set(given: Set, client: &Client, output: Output) -> Result<E
     let body = GitCredentialsUpdateBody { credentials: edits };
     let project = given.project.as_deref();
     let update = async || client.update_git_credentials(project, &body).await;
-    let mut changed = retry_contended(update).await?;
+    let mut changed = match retry_contended(update).await {
+        Ok(changed) => changed,
+        Err(error) => return Err(explain(project, client, error).await),
+    };
     output.notice(&format!("set the git credential for {address} of {}", changed.scope));
     changed.credentials.retain(|other, _| *other == address.to_string());
     show(vec![changed], output)
@@ -123,7 +127,10 @@ pub(super) async fn set(given: Set, client: &Client, output: Output) -> Result<E
 
 pub(super) async fn unset(given: Unset, client: &Client, output: Output) -> Result<Exit, CliError> {
     let project = given.project.as_deref();
-    let known = client.git_credentials(project).await?;
+    let known = match client.git_credentials(project).await {
+        Ok(known) => known,
+        Err(error) => return Err(explain(project, client, error).await),
+    };
     let mut credentials = BTreeMap::new();
     for text in &given.addresses {
         let address = address(text, None)?.to_string();
@@ -156,11 +163,20 @@ pub(crate) async fn list(given: &List, client: &Client, output: Output) -> Resul
         for end in ends {
             match client.git_credentials(Some(&project[..end])).await {
                 Err(error) if end < project.len() && matches!(error.status(), Some(403 | 404)) => {}
-                of_project => found.push(of_project?),
+                Ok(of_project) => found.push(of_project),
+                Err(error) => return Err(explain(Some(project), client, error).await),
             }
         }
     }
     show(found, output)
+}
+
+/// Adds the most similar project to a 404.
+async fn explain(project: Option<&str>, client: &Client, error: ClientError) -> CliError {
+    match project {
+        Some(id) => Resource::new(Kind::Project, id.to_owned()).explain(client, error).await,
+        None => error.into(),
+    }
 }
 
 fn show(found: Vec<GitCredentials>, output: Output) -> Result<Exit, CliError> {

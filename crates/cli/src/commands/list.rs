@@ -107,6 +107,7 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
+    let mut named = Vec::new();
     let (kind, project, filter) = match arguments.what {
         What::Runners => (Kind::Runner, None, vec![]),
         What::RunnerRules { runner, project, environment_type } => {
@@ -115,6 +116,12 @@ pub(crate) async fn run(
                 ("byProjectId", project),
                 ("byEnvTypeId", environment_type),
             ];
+            let kinds = [Kind::Runner, Kind::Project, Kind::Plain(PlainKind::EnvironmentType)];
+            let given = kinds
+                .into_iter()
+                .zip(&filter)
+                .filter_map(|(kind, (_, id))| Some(Resource::new(kind, id.clone()?)));
+            named.extend(given);
             let given = filter.into_iter().filter_map(|(name, value)| Some((name, value?)));
             (Kind::RunnerRule, None, given.collect())
         }
@@ -157,6 +164,11 @@ pub(crate) async fn run(
         What::Audit(filter) => return audit::run(filter, client, output).await,
     };
     let mut items = client.list(&resource::collection(kind, project.as_deref()), &filter).await?;
+    if items.is_empty() {
+        for resource in named {
+            resource.require(client).await?;
+        }
+    }
     if output.format == Format::Table {
         match kind {
             Kind::Runner => items.iter_mut().for_each(show_types),

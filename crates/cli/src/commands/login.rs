@@ -89,7 +89,17 @@ pub(crate) async fn run(
         }
         let token = token()?;
         // `/orgs/{org}` itself: the shortest request that needs a valid token.
-        client.with_token(token.clone()).get(&[]).await?;
+        client.with_token(token.clone()).get(&[]).await.map_err(|error| match error.status() {
+            Some(401) => CliError::SignIn {
+                message: format!("Canyon at {url} does not accept this token for the organization `{org}`"),
+                hint: Some(
+                    "it is wrong, has expired or was deleted, or is of another organization: give --org, or create another \
+                     one with `canyon create token`"
+                        .to_owned(),
+                ),
+            },
+            _ => error.into(),
+        })?;
         Context { token: Some(token), ..Context::default() }
     };
     let name = login_context::store(&path, named, &url, &org, credential)?;

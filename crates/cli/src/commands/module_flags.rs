@@ -1,5 +1,6 @@
 //! The flags of commands that run a module: which one, and the values of its variables.
 
+use super::exposed_variables;
 use super::secret_flags::SecretFlags;
 use crate::error::CliError;
 use crate::output::Output;
@@ -49,6 +50,7 @@ impl ModuleFlags {
         let secret_inputs = self.secrets.read(self.is_on_stdin())?;
         let folder = self.module.as_deref().and_then(module_argument::folder);
         let inputs = variables::values(&self.var_file, &self.var, folder.as_deref())?;
+        exposed_variables::warn_of_inputs(&inputs, output);
         let Some(given) = &self.module else { return Ok(ModuleOfRequest::default()) };
         let source = module_argument::resolve(given, client, output).await?;
         let module = Module { source: source.source, source_code: source.source_code, inputs };

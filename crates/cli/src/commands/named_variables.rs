@@ -6,6 +6,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
 use crate::retry::retry_contended;
+use crate::suggestion::closest;
 use canyon_api::client::Client;
 use canyon_api::variable_set::{VariableSet, VariableSetUpdateBody};
 
@@ -37,8 +38,8 @@ pub(crate) struct Several {
 /// Shows one variable, without the value if it is a secret.
 pub(crate) async fn get(given: One, client: &Client, output: Output) -> Result<Exit, CliError> {
     let One { scope, kind, name } = given;
-    let mut found = client.variables(&scope.path()).await?;
-    require(&found, kind, std::slice::from_ref(&name))?;
+    let mut found = scope.read(client).await?;
+    require(&found, &scope, kind, std::slice::from_ref(&name))?;
     found.terraform.retain(|other, _| kind == Kind::Terraform && *other == name);
     found.environment.retain(|other, _| kind == Kind::Environment && *other == name);
     if output.format == Format::Table {
@@ -59,7 +60,7 @@ pub(crate) async fn unset(
 ) -> Result<Exit, CliError> {
     let Several { scope, kind, names } = given;
     let path = scope.path();
-    require(&client.variables(&path).await?, kind, &names)?;
+    require(&scope.read(client).await?, &scope, kind, &names)?;
     let removed = names.iter().map(|name| (name.clone(), None)).collect();
     let body = match kind {
         Kind::Terraform => VariableSetUpdateBody { terraform: removed, ..Default::default() },
@@ -71,17 +72,24 @@ pub(crate) async fn unset(
     Ok(Exit::Ok)
 }
 
-/// [`CliError::Absent`] if `set` has not all variables `names`.
-fn require(set: &VariableSet, kind: Kind, names: &[String]) -> Result<(), CliError> {
-    let of_kind = match kind {
-        Kind::Terraform => &set.terraform,
-        Kind::Environment => &set.environment,
+/// [`CliError::Absent`] if `set`, that of `scope`, has not all variables `names`.
+fn require(set: &VariableSet, scope: &Scope, kind: Kind, names: &[String]) -> Result<(), CliError> {
+    let (of_kind, others, other_kind) = match kind {
+        Kind::Terraform => (&set.terraform, &set.environment, Kind::Environment),
+        Kind::Environment => (&set.environment, &set.terraform, Kind::Terraform),
     };
-    match names.iter().find(|name| !of_kind.contains_key(*name)) {
-        None => Ok(()),
-        Some(name) => Err(CliError::Absent {
-            message: format!("{} has no {} variable `{name}`", set.scope, kind.as_str()),
-            hint: "list the variables: canyon list variables".to_owned(),
-        }),
-    }
+    let Some(name) = names.iter().find(|name| !of_kind.contains_key(*name)) else { return Ok(()) };
+    let hint = if others.contains_key(name) {
+        let other = other_kind.as_str();
+        format!("it has `{name}` as {other} variable: give `--kind {other}`")
+    } else if let Some(nearest) = closest(name, of_kind.keys().map(String::as_str)).first() {
+        format!("did you mean `{nearest}`?")
+    } else {
+        let flags = if scope.is_given() { scope.flags() } else { " --organization".to_owned() };
+        format!("list the variables: canyon list variables{flags}")
+    };
+    Err(CliError::Absent {
+        message: format!("{} has no {} variable `{name}`", set.scope, kind.as_str()),
+        hint,
+    })
 }

@@ -1,5 +1,6 @@
 //! `canyon token`, and `canyon create token`.
 
+use super::role_scopes;
 use crate::answer::json;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -109,13 +110,17 @@ pub(crate) async fn create(
     if !is_agent && (arguments.runner.is_some() || !arguments.label.is_empty()) {
         return Err(CliError::usage("--runner and --label are for tokens with `--role agent`"));
     }
-    let made = client.create(&["tokens"], &body(arguments)?).await?;
+    let body = body(arguments)?;
+    let scoped = body["scoped_roles"].as_array().cloned().unwrap_or_default();
+    let made = client.create(&["tokens"], &body).await?;
     output
         .notice("warning: the secret is shown this once; keep it where only its user can read it");
     match (output.format, serde_json::from_value::<NewToken>(made.clone())) {
         (Format::Table, Ok(token)) => output.text(&format!("{}\n", token.secret))?,
         _ => output.resource(&made)?,
     }
+    role_scopes::notice_redundant(body["role"].as_str().unwrap_or_default(), &scoped, output);
+    role_scopes::warn_of_missing(&scoped, client, output).await;
     Ok(Exit::Ok)
 }
 

@@ -1,6 +1,6 @@
 //! `canyon update`.
 
-use super::{exposed_variables, type_protection};
+use super::{exposed_variables, role_scopes, type_protection};
 use crate::body::BodyArguments;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -115,18 +115,22 @@ pub(crate) async fn run(
     }
     let is_configured = body.contains_key("runner_configuration");
     let is_protection = type_protection::is_changed(resource.kind, &body);
+    let has_roles = ["rules", "scoped_roles"].iter().any(|name| body.contains_key(*name));
     if migrates {
         body.insert("migrate".to_owned(), Value::Bool(true));
     }
     match client.update(&resource.path(), &Value::Object(body)).await {
         Ok(changed) => {
-            output.notice(&format!("updated {} `{}`", resource.kind.noun(), resource.id));
+            output.notice(&format!("updated {} `{}`", resource.kind.noun(), resource.full_name()));
             output.resource(&changed)?;
             if resource.kind == Kind::Runner && is_configured {
                 exposed_variables::warn(&changed, output);
             }
             if is_protection {
                 type_protection::notice(&resource.id, client, output).await;
+            }
+            if has_roles {
+                role_scopes::warn_of_missing(role_scopes::of(&changed), client, output).await;
             }
             Ok(Exit::Ok)
         }

@@ -1,5 +1,10 @@
 //! Which variables a command means: of which scope, and of which kind.
 
+use crate::error::CliError;
+use crate::plain_resource::PlainKind;
+use crate::resource::{Kind as ResourceKind, Resource};
+use canyon_api::client::{Client, ClientError};
+use canyon_api::variable_set::VariableSet;
 use clap::ValueEnum;
 
 /// The runs that a variable is for.
@@ -44,6 +49,47 @@ impl Scope {
             Self { runner: Some(id), .. } => Some(format!("runner:{id}")),
             Self { .. } => None,
         }
+    }
+
+    /// The object that the scope names; none for the organization.
+    fn resource(&self) -> Option<Resource> {
+        Some(match self {
+            Self { project: Some(project), env: Some(env), .. } => {
+                Resource::environment(project.clone(), env.clone())
+            }
+            Self { project: Some(id), .. } => Resource::new(ResourceKind::Project, id.clone()),
+            Self { environment_type: Some(id), .. } => {
+                Resource::new(ResourceKind::Plain(PlainKind::EnvironmentType), id.clone())
+            }
+            Self { runner: Some(id), .. } => Resource::new(ResourceKind::Runner, id.clone()),
+            Self { .. } => return None,
+        })
+    }
+
+    /// The variables of the scope.
+    pub(crate) async fn read(&self, client: &Client) -> Result<VariableSet, CliError> {
+        match client.variables(&self.path()).await {
+            Ok(found) => Ok(found),
+            Err(error) => Err(self.explain(client, error).await),
+        }
+    }
+
+    /// Adds the most similar name to a 404 about the scope.
+    pub(crate) async fn explain(&self, client: &Client, error: ClientError) -> CliError {
+        match self.resource() {
+            Some(resource) => resource.explain(client, error).await,
+            None => error.into(),
+        }
+    }
+
+    /// The flags that give it, each after a space.
+    pub(crate) fn flags(&self) -> String {
+        let of = |flag: &str, id: &Option<String>| {
+            id.as_ref().map_or_else(String::new, |id| format!(" --{flag} {id}"))
+        };
+        let parts = [("project", &self.project), ("env", &self.env)];
+        let others = [("environment-type", &self.environment_type), ("runner", &self.runner)];
+        parts.into_iter().chain(others).map(|(flag, id)| of(flag, id)).collect()
     }
 
     pub(crate) fn is_given(&self) -> bool {

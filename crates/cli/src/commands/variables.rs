@@ -3,15 +3,17 @@
 use crate::body::read_file_or_stdin;
 use crate::commands::variable_scope::{Kind, Scope};
 use crate::commands::variable_table::{one, show, shown};
-use crate::commands::{git_credentials, named_variables, retention};
+use crate::commands::{exposed_variables, git_credentials, named_variables, retention};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::hcl;
 use crate::output::{Format, Output};
+use crate::plain_resource::PlainKind;
+use crate::resource::{Kind as ResourceKind, Resource};
 use crate::retry::retry_contended;
 use crate::variables::by_form;
 use canyon_api::client::Client;
-use canyon_api::variable_set::{SecretReference, VariableBody, VariableSetUpdateBody};
+use canyon_api::variable_set::{SecretReference, VariableBody, VariableSet, VariableSetUpdateBody};
 use canyon_api::variable_use::VariableSetQuery;
 use canyon_domain::json::Json;
 use canyon_domain::secret_text::MIN_SECRET_BYTES;
@@ -121,10 +123,13 @@ Example:
 /// Which variables `canyon list` lists.
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
+    /// Only those of the organization itself
+    #[arg(long, conflicts_with_all = ["project", "env", "environment_type", "runner"])]
+    organization: bool,
     #[command(flatten)]
     scope: Scope,
     /// Only those whose values are in this secret store, of every scope
-    #[arg(long, value_name = "ID", conflicts_with_all = ["project", "env", "environment_type", "runner"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["organization", "project", "env", "environment_type", "runner"])]
     store: Option<String>,
 }
 
@@ -206,11 +211,17 @@ pub(crate) async fn set(
     }
     let path = given.scope.path();
     let update = async || client.update_variables(&path, &body).await;
-    let mut changed = retry_contended(update).await?;
+    let mut changed = match retry_contended(update).await {
+        Ok(changed) => changed,
+        Err(error) => return Err(given.scope.explain(client, error).await),
+    };
     output.notice(&format!("set {} of {}", names.join(", "), changed.scope));
     let is_set = |kind: Kind, name: &String| kind == given.kind && names.contains(&name.as_str());
     changed.terraform.retain(|name, _| is_set(Kind::Terraform, name));
     changed.environment.retain(|name, _| is_set(Kind::Environment, name));
+    if !given.secret && !given.plain {
+        given.warn_of_exposed(&changed, output);
+    }
     if output.format == Format::Table { show(vec![changed], output) } else { one(&changed, output) }
 }
 
@@ -219,6 +230,26 @@ impl SetVariable {
     fn exposed_secrets(&self) -> impl Iterator<Item = &str> {
         let pairs = self.assignments.iter().filter_map(|one| one.split_once('='));
         pairs.filter(|_| self.secret).map(|(name, _)| name)
+    }
+
+    /// Warns about values that may be secrets, and that every reader of the scope sees.
+    fn warn_of_exposed(&self, changed: &VariableSet, output: Output) {
+        let of_kind = match self.kind {
+            Kind::Terraform => &changed.terraform,
+            Kind::Environment => &changed.environment,
+        };
+        let plain = of_kind.iter().filter(|(_, variable)| !variable.secret);
+        let plain = plain.filter_map(|(name, variable)| Some((name, variable.value.as_ref()?)));
+        let exposed = exposed_variables::exposed(plain);
+        let Some(first) = exposed.first() else { return };
+        let kind = if self.kind == Kind::Environment { " --kind environment" } else { "" };
+        output.notice(&format!(
+            "warning: every reader of the variables of {} sees `{}`; if that is a secret, set it again: canyon set \
+             variable{}{kind} --secret {first}",
+            changed.scope,
+            exposed.join("`, `"),
+            self.scope.flags(),
+        ));
     }
 
     /// Where jobs read the value, if a store keeps it.
@@ -260,7 +291,7 @@ fn value_of<'a>(
     let is_short = matches!(&value, Json::String(text) if text.len() < MIN_SECRET_BYTES);
     if given.secret && is_short {
         let message =
-            format!("`{name}` is too short for a secret: it has at least {MIN_SECRET_BYTES} bytes");
+            format!("`{name}` is too short: a secret has at least {MIN_SECRET_BYTES} bytes");
         return Err(CliError::usage(message));
     }
     Ok((name, Some(value)))
@@ -315,12 +346,15 @@ pub(crate) async fn unset(
 
 /// Lists the variables of one scope, or of all that the caller may read.
 pub(crate) async fn list(given: List, client: &Client, output: Output) -> Result<Exit, CliError> {
-    let List { scope, store } = given;
-    let sets = if scope.is_given() {
-        vec![client.variables(&scope.path()).await?]
+    let List { organization, scope, store } = given;
+    let sets = if organization || scope.is_given() {
+        vec![scope.read(client).await?]
     } else {
-        client.variable_sets(&VariableSetQuery { store }).await?
+        client.variable_sets(&VariableSetQuery { store: store.clone() }).await?
     };
+    if let (Some(id), []) = (store, &sets[..]) {
+        Resource::new(ResourceKind::Plain(PlainKind::SecretStore), id).require(client).await?;
+    }
     show(sets, output)
 }
 
@@ -331,7 +365,10 @@ pub(crate) async fn explain(
     output: Output,
 ) -> Result<Exit, CliError> {
     let Explain::Variables { project, env } = arguments.what;
-    let found = client.effective_variables(&project, &env).await?;
+    let found = match client.effective_variables(&project, &env).await {
+        Ok(found) => found,
+        Err(error) => return Err(Resource::environment(project, env).explain(client, error).await),
+    };
     if output.format != Format::Table {
         return one(&found, output);
     }

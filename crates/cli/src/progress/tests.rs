@@ -88,3 +88,53 @@ fn a_message_of_a_module_begins_no_line_as_canyon_does() {
     let notices = progress.feed(format!("{own}\n").as_bytes());
     assert_eq!(notices, [Notice::Diagnostic("warning: own".to_owned())]);
 }
+
+/// A running deployment whose last phase that the server has stored is `phase`.
+fn running(attempt: u32, phase: &str) -> Deployment {
+    let id = "01970000-0000-7000-8000-000000000001";
+    let attempt = serde_json::json!({
+        "number": attempt, "status": "running", "phase": phase, "launched_at": "2026-01-01T00:00:00Z",
+    });
+    serde_json::from_value(serde_json::json!({
+        "org_id": "local", "project_id": "shop", "env_id": "dev", "id": id, "created_at": "2026-01-01T00:00:00Z",
+        "created_by": id, "mode": "deploy", "plan_only": false, "status": "running", "status_message": "",
+        "runner_id": "laptop", "metrics": {"num_workloads": 0, "num_resource_nodes": 0}, "attempts": [attempt],
+    }))
+    .unwrap()
+}
+
+#[test]
+fn the_stage_follows_the_events_where_the_server_stores_no_phase() {
+    let lines: Vec<&[u8]> = GOOD.split_inclusive(|byte| *byte == b'\n').collect();
+    let mut progress = Progress::default();
+    progress.update_status(&running(1, "fetch"));
+    let mut stages = vec![progress.stage().to_owned()];
+    for line in lines {
+        progress.feed(line);
+        progress.update_status(&running(1, "fetch"));
+        if stages.last().unwrap() != progress.stage() {
+            stages.push(progress.stage().to_owned());
+        }
+    }
+    assert_eq!(stages, ["fetching the module", "initializing", "planning", "applying"]);
+    progress.update_status(&running(2, "fetch"));
+    assert_eq!(progress.stage(), "attempt 2: fetching the module");
+}
+
+#[test]
+fn the_plan_is_shown_before_the_apply_that_the_server_tells_of_sooner() {
+    let mut progress = Progress::default();
+    progress.update_status(&running(1, "fetch"));
+    let shown = progress.update_status(&running(1, "apply"));
+    assert_eq!(shown, [Notice::Stage("planning".to_owned())]);
+    let mut lines = GOOD.split_inclusive(|byte| *byte == b'\n');
+    let notices: Vec<_> = lines.by_ref().flat_map(|line| progress.feed(line)).collect();
+    let at = |wanted: &Notice| notices.iter().position(|notice| notice == wanted).unwrap();
+    let plan = Notice::Planned("plan: 3 to add, 0 to change, 0 to destroy".to_owned());
+    assert!(at(&plan) < at(&Notice::Stage("applying".to_owned())), "{notices:?}");
+    // An apply whose plan is not in the events, as of an import, is shown soon too.
+    let mut progress = Progress::default();
+    progress.update_status(&running(1, "apply"));
+    let shown = progress.update_status(&running(1, "apply"));
+    assert_eq!(shown, [Notice::Stage("applying".to_owned())]);
+}

@@ -33,8 +33,7 @@ pub(crate) struct RedirectUri(Url);
 impl FromStr for RedirectUri {
     type Err = &'static str;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str =
-            "is an address of this machine with a port, such as http://localhost:8085/callback";
+        const EXPECTED: &str = "it must be an address of this machine with a port, such as http://localhost:8085/callback";
         let url = Url::parse(text).map_err(|_| EXPECTED)?;
         let is_own = ["localhost", "127.0.0.1"].contains(&url.host_str().unwrap_or_default());
         let is_plain = url.query().is_none() && url.fragment().is_none();

@@ -231,10 +231,28 @@ impl Issuer {
         &self,
         error: &RequestTokenError<E, impl ErrorResponse + 'static>,
     ) -> CliError {
+        let is_of_client = matches!(
+            error,
+            RequestTokenError::ServerResponse(refusal) if refusal.to_string().contains("_client")
+        );
+        let hint = if is_of_client {
+            self.about_client()
+        } else {
+            "sign in with a browser: canyon login --browser".to_owned()
+        };
         CliError::SignIn {
             message: format!("the issuer {} gave no code: {}", self.name(), reason(error)),
-            hint: Some("sign in with a browser: canyon login --browser".to_owned()),
+            hint: Some(hint),
         }
+    }
+
+    /// The hint for a client that the issuer does not know, or does not let sign in this way.
+    fn about_client(&self) -> String {
+        format!(
+            "an administrator of the organization checks the `client_id` of the identity provider, which is `{}`, and at the \
+             issuer that this public client may sign in by a code",
+            self.client_id
+        )
     }
 
     /// Sends the requests of `oauth2`.

@@ -318,6 +318,7 @@ fn a_misspelt_environment_fails_without_a_question() {
     let missing =
         value!({"error": "API-404", "message": "no environment `devv` in project `shop`"});
     let server = CannedServer::start([
+        ("GET /projects/shop", json(200, &value!({"id": "shop"}))),
         ("GET /projects/shop/envs/devv", json(404, &missing)),
         ("GET /projects/shop/envs", json(200, &value!({"items": [{"id": "dev"}]}))),
     ]);

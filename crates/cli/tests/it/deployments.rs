@@ -141,6 +141,7 @@ fn an_environment_without_deployments_is_told_from_one_that_does_not_exist() {
     let server = CannedServer::start([
         ("GET /deployments", list(&[])),
         ("GET /projects/shop/envs/dev", json(200, &value!({"id": "dev"}))),
+        ("GET /projects/shop", json(200, &value!({"id": "shop"}))),
         ("GET /projects/shop/envs/devv", json(404, &missing)),
         ("GET /projects/shop/envs", list(&[value!({"id": "dev"})])),
     ]);

@@ -185,3 +185,64 @@ fn whoami_says_where_the_token_is_from() {
     let said = Invocation::new(folder.path(), "whoami").run();
     assert!(said.contains("the commands use the token of the context `prod`"), "{said}");
 }
+
+#[test]
+fn a_plain_value_that_may_be_a_secret_is_warned_of() {
+    let variable = |secret: bool| value!({"value": "correct-horse", "secret": secret, "updated_at": "2026-01-01T00:00:00Z", "updated_by": ID});
+    let set = |secret: bool| value!({"scope": "project:shop", "terraform": {"api_token": variable(secret)}, "environment": {}});
+    let server = |secret: bool| {
+        CannedServer::start([("PATCH /projects/shop/variables", json(200, &set(secret)))])
+    };
+    let call = "set variable --project shop api_token=correct-horse";
+    let warned = printed(&server(false), call);
+    let expected = "warning: every reader of the variables of project:shop sees `api_token`; if that is a secret, set it \
+                    again: canyon set variable --project shop --secret api_token\n";
+    assert!(warned.starts_with("exit: 0\n") && warned.contains(expected), "{warned}");
+    let sealed = printed(&server(true), call);
+    assert!(!sealed.contains("warning"), "a change of a secret stays secret: {sealed}");
+    let meant = printed(&server(false), &format!("{call} --plain"));
+    assert!(!meant.contains("warning"), "{meant}");
+
+    let deployments =
+        CannedServer::start([("POST /deployments", json(201, &deployment("queued", &value!({}))))]);
+    let call =
+        "deploy shop dev --module git::https://h/r --yes --no-wait --var db_password=correct-horse";
+    let warned = printed(&deployments, call);
+    assert!(warned.starts_with("exit: 0\n"), "{warned}");
+    assert!(
+        warned.contains("warning: the value of `db_password` is not kept as a secret"),
+        "{warned}"
+    );
+    assert!(warned.contains("--secret-var-file db_password=FILE"), "{warned}");
+}
+
+#[test]
+fn a_role_in_a_project_that_does_not_exist_is_warned_of() {
+    let token = value!({"id": ID, "secret": "s3cret"});
+    let server = CannedServer::start([
+        ("POST /tokens", json(201, &token)),
+        ("GET /projects", json(200, &value!({"items": [{"id": "shop"}]}))),
+        ("GET /projects/shop", json(200, &value!({"id": "shop"}))),
+    ]);
+    let warned =
+        printed(&server, "create token --scoped-role deployer:project_id=shopp,env_id=dev");
+    let expected = "warning: there is no project `shopp` yet, so the role in it has no effect until it is created; did you \
+                    mean `shop`?\n";
+    assert!(warned.starts_with("exit: 0\n") && warned.ends_with(expected), "{warned}");
+    let fine = printed(&server, "create token --scoped-role deployer:project_id=shop");
+    assert!(!fine.contains("there is no"), "{fine}");
+    let both =
+        printed(&server, "create token --role deployer --scoped-role viewer:project_id=shop");
+    assert!(both.contains("the scoped role `viewer` adds nothing"), "{both}");
+    let more = printed(&server, "create token --role viewer --scoped-role admin:project_id=shop");
+    assert!(!more.contains("adds nothing"), "{more}");
+
+    let provider = value!({"id": "okta", "rules": [{"group": "g", "role": "viewer", "env_type_id": "producton"}]});
+    let server = CannedServer::start([
+        ("POST /identity-providers", json(201, &provider)),
+        ("GET /env-types", json(200, &value!({"items": [{"id": "production"}]}))),
+    ]);
+    let warned = printed(&server, "create identity-provider okta");
+    assert!(warned.contains("no environment type `producton` yet"), "{warned}");
+    assert!(warned.ends_with("did you mean `production`?\n"), "{warned}");
+}

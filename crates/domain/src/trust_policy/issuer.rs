@@ -79,31 +79,33 @@ fn split(text: &str) -> Option<(&str, Option<&str>, &str)> {
 fn check(text: &str) -> Result<(), InvalidIssuer> {
     let unfit = |reason| Err(InvalidIssuer(reason));
     if text.len() > MAX_LENGTH {
-        return unfit("has at most 255 characters");
+        return unfit("must have at most 255 characters");
     }
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return unfit("has only printable ASCII characters, and no spaces");
+        return unfit("must have only printable ASCII characters, and no spaces");
     }
     if !text.starts_with("https://") {
-        return unfit("begins with `https://`: other connections can be tampered with");
+        return unfit("must begin with `https://`: other connections can be tampered with");
     }
     if text.contains(['?', '#', '@', '\\', '%']) {
-        return unfit("has no user, query, fragment, `\\` or `%`");
+        return unfit("must have no user, query, fragment, `\\` or `%`");
     }
     let Some((host, port, path)) = split(text) else {
-        return unfit("is an address such as `https://issuer.example.com`");
+        return unfit("must be an address such as `https://issuer.example.com`");
     };
     if !port.is_none_or(is_port) {
-        return unfit("has a port from 1 to 65535, or none");
+        return unfit("must have a port from 1 to 65535, or none");
     }
     if !is_host(host, text.starts_with("https://[")) {
         return unfit(
-            "names a host in lower case letters, digits, hyphens and dots, or an address written \
+            "must name a host in lower case letters, digits, hyphens and dots, or an address written \
              in the usual way (four decimal numbers, or IPv6 in brackets)",
         );
     }
     if !is_path(path) {
-        return unfit("has a path of letters, digits, `-._~` and single `/`, without `.` and `..`");
+        return unfit(
+            "must have a path of letters, digits, `-._~` and single `/`, without `.` and `..`",
+        );
     }
     Ok(())
 }

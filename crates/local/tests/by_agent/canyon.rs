@@ -270,6 +270,7 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
         applied: None,
         applied_before: None,
         last_success: None,
+        secret_inputs: Vec::new(),
         state: None,
         deletion_protection: None,
         removed_by: None,

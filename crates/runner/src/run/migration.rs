@@ -22,6 +22,7 @@ use canyon_domain::environment_state::{StateFacts, compare};
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::FormerStateLocation;
 use canyon_domain::job_identity::TokenPhase;
+use canyon_domain::resource_count::Resources;
 use serde_json::Value;
 use std::fmt::Display;
 use uuid::Uuid;
@@ -297,8 +298,9 @@ fn refuse_another(there: Option<&StateSeen>, place: &str) -> Result<(), Failure>
     match there.filter(|there| there.moved_to.is_none()).map(|there| &there.facts) {
         Some(StateFacts { lineage, serial, resources: resources @ 1.., .. }) => {
             Err(failure(&format_args!(
-                "another state (lineage {lineage}, serial {serial}, {resources} resources) is at `{place}`: remove it, \
-             or choose another location"
+                "another state (lineage {lineage}, serial {serial}, {}) is at `{place}`: remove it, \
+             or choose another location",
+                Resources(*resources)
             )))
         }
         Some(_) | None => Ok(()),

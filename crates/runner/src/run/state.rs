@@ -11,6 +11,7 @@ use canyon_domain::deployment::Mode;
 use canyon_domain::environment_state::{StateFacts, compare};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::StateTask;
+use canyon_domain::resource_count::Resources;
 use canyon_domain::unfinished_run::UnfinishedRun;
 use std::fmt::Display;
 use std::time::Duration;
@@ -108,7 +109,7 @@ impl Run {
         let log = &mut self.transcript.log;
         match &seen {
             Some(StateSeen { facts: StateFacts { serial, resources, .. }, .. }) => {
-                log.step(&format!("the state has serial {serial}, {resources} resources"));
+                log.step(&format!("the state has serial {serial}, {}", Resources(*resources)));
                 let is_old = task.expected.as_ref().is_some_and(|of| of.serial == *serial);
                 match &task.unfinished {
                     Some(_) if is_old => log.warn(
@@ -177,9 +178,10 @@ impl Run {
         {
             let place = &task.location;
             let message = format!(
-                "{others} resources are in the state at `{place}`, and this environment has none. Nothing was planned \
-                 or changed. Remove that state, or have the runner keep state elsewhere; or, if it is the \
-                 environment's, an administrator deploys once with --accept-state"
+                "there is a state with {} at `{place}`, and this environment has none. Nothing was planned or changed. \
+                 Remove that state, or have the runner keep state elsewhere; or, if it is the environment's, an \
+                 administrator deploys once with --accept-state",
+                Resources(*others)
             );
             return Err(Failure::new(FailureClass::Config, message));
         }
@@ -251,11 +253,13 @@ impl Run {
             )
         };
         let message = format!(
-            "the plan deletes or replaces {deleted} resources{not_found}; at most {allowed} are allowed: nothing was \
-             changed. To allow them, raise the limit that forbids them. If it is the deletion_protection of the \
+            "the plan deletes or replaces {}{not_found}; at most {allowed} may be: nothing was changed. To allow more, \
+             raise the limit that forbids it. If it is the deletion_protection of the \
              environment, an administrator does so: canyon update environment {} {} \
              --set=deletion_protection.max_deletions={count}. If it is the request's own, give --max-deletions {count}",
-            self.job.project_id, self.job.env_id
+            Resources(deleted),
+            self.job.project_id,
+            self.job.env_id
         );
         let failure = Failure::new(FailureClass::User, message);
         Err(Outcome { refused_deletions: Some(count), ..failure.into() })

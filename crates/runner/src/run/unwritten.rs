@@ -16,6 +16,7 @@ use crate::tofu::Tofu;
 use crate::{backoff::Backoff, host_processes, lock_owner_name, unreachable};
 use canyon_api::attempt::{JudgeLockBody, StateReportBody, UnwrittenStateBody};
 use canyon_domain::environment_state::StateFacts;
+use canyon_domain::resource_count::Resources;
 use canyon_domain::unwritten_state::{StateEvent, UnwrittenState};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashSet;
@@ -229,7 +230,7 @@ impl Run {
         let found = found.map_or_else(
             || "there is no state".to_owned(),
             |found| {
-                format!("there is one of serial {}, {} resources", found.serial, found.resources)
+                format!("there is one of serial {}, {}", found.serial, Resources(found.resources))
             },
         );
         Some(format!(

@@ -121,7 +121,7 @@ impl Git<'_> {
         }
         let command = arguments.first().copied().unwrap_or_default();
         let stderr = String::from_utf8_lossy(&output.stderr);
-        Err(git_failure::of(command, &stderr, self.address, self.access.covering(self.address)))
+        Err(git_failure::of(command, &stderr, self.address, self.access))
     }
 
     async fn run(&self, arguments: &[&str]) -> Result<Output, SourceError> {

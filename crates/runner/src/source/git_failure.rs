@@ -1,7 +1,7 @@
 //! The failure of a git command, with the error output of git and ssh.
 
 use super::SourceError;
-use crate::git_access::{Covering, is_of_access};
+use crate::git_access::{Covering, GitAccess, is_of_access};
 use crate::{unreachable, url_credentials};
 use canyon_domain::failure::shortened_to;
 
@@ -17,7 +17,13 @@ const NOISE: [&str; 4] = [
 ];
 
 /// Pairs of a text in the error output and the hint for it.
-const HINTS: [(&str, &str); 4] = [
+const HINTS: [(&str, &str); 6] = [
+    ("SSL CA cert", "the job cannot read the file that `GIT_SSL_CAINFO` or `SSL_CERT_FILE` names"),
+    (
+        "ertificate",
+        "the job does not trust the host's certificate: if it is of your own authority, name a file with that authority, in the \
+         job, by `canyon set variable --kind environment GIT_SSL_CAINFO=PATH`",
+    ),
     ("redirect", "redirects are not followed, give the address that it leads to"),
     ("ould not resolve host", "check the host's name, and that the job can resolve it"),
     ("refused", "check the address, and that the job can reach it"),
@@ -27,16 +33,12 @@ const HINTS: [(&str, &str); 4] = [
 /// The sign of a host that ssh does not know, or that has another key.
 const UNKNOWN_HOST: &str = "Host key verification failed";
 
-/// The failure of `git command`, which wrote `stderr`, at the repository `address`; `credential` covers it.
+/// The failure of `git command`, which wrote `stderr`, at the repository `address`, with the credentials `access`.
 ///
 /// The cause of a failed ssh fetch is in ssh's own lines, before git's `fatal:` line. That line only says that
 /// the remote repository could not be read.
-pub(super) fn of(
-    command: &str,
-    stderr: &str,
-    address: &str,
-    credential: Option<Covering<'_>>,
-) -> SourceError {
+pub(super) fn of(command: &str, stderr: &str, address: &str, access: &GitAccess) -> SourceError {
+    let credential = access.covering(address);
     let lines = stderr
         .lines()
         .map(str::trim)
@@ -48,14 +50,19 @@ pub(super) fn of(
     let gives_none = credential.and_then(|credential| credential.missing);
     let unreachable =
         gives_none.is_some_and(|missing| missing.unreachable) || unreachable::is_reported_in(text);
-    let hint = about_credential(text, address, credential).or(hint);
+    let hint = about_credential(text, address, credential, &access.project_flag).or(hint);
     let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
     let message = format!("`git {command}` failed: {}{hint}", shortened_to(text, LONGEST));
     if unreachable { SourceError::Unreachable(message) } else { SourceError::Refused(message) }
 }
 
 /// What to do about the credential, if the failure is one of access.
-fn about_credential(text: &str, address: &str, credential: Option<Covering<'_>>) -> Option<String> {
+fn about_credential(
+    text: &str,
+    address: &str,
+    credential: Option<Covering<'_>>,
+    project_flag: &str,
+) -> Option<String> {
     let is_unknown_host = text.contains(UNKNOWN_HOST);
     if !is_of_access(text) {
         return None;
@@ -63,8 +70,14 @@ fn about_credential(text: &str, address: &str, credential: Option<Covering<'_>>)
     let Some(Covering { repositories, from, identity, missing }) = credential else {
         let address = url_credentials::hidden(address);
         let address = address.replacen("ssh://git@", "ssh://", 1);
+        let proof = if address.starts_with("ssh://") {
+            " --ssh-key FILE --known-hosts FILE"
+        } else {
+            " --token-file FILE"
+        };
         return Some(format!(
-            "no git credential is kept for it: set one with `canyon set git-credential {address}`, or for a shorter address"
+            "no git credential is kept for it: set one with `canyon set git-credential{project_flag} {address}{proof}`, or for \
+             a shorter address"
         ));
     };
     let which = format!("the git credential for `{repositories}` of {from}");
@@ -107,8 +120,10 @@ mod tests {
             "fatal: could not read Username for 'https://h': terminal prompts disabled\n".to_owned(),
             String::new(),
         ];
+        let mut access = GitAccess::default();
+        access.project_flag = " --project shop".to_owned();
         let errors = cases.map(|stderr| {
-            match of("fetch", &stderr, "ssh://git@git.example.com/net/vpc.git", None) {
+            match of("fetch", &stderr, "ssh://git@git.example.com/net/vpc.git", &access) {
                 SourceError::Unreachable(message) => format!("unreachable: {message}"),
                 SourceError::Refused(message) => format!("refused: {message}"),
                 other => panic!("{other:?}"),

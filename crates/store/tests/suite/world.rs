@@ -121,6 +121,7 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
         applied: None,
         applied_before: None,
         last_success: None,
+        secret_inputs: Vec::new(),
         state: None,
         deletion_protection: None,
         removed_by: None,

@@ -50,7 +50,7 @@ impl Wait {
             () = deadline => return Err(continues(false)),
             () = confirm::ctrl_c() => return Err(continues(true)),
         }
-        output.notice(&format!("deleted environment `{}`", environment.id));
+        output.notice(&format!("deleted environment `{}`", environment.full_name()));
         Ok(())
     }
 }
