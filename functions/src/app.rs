@@ -35,6 +35,7 @@ mod job_hints;
 mod job_inputs;
 pub mod job_tokens;
 mod modules;
+mod named_roles;
 pub mod names;
 pub(crate) mod narrowing;
 pub(crate) mod network_address;

@@ -25,6 +25,7 @@ mod health;
 mod identity_providers;
 mod job_tokens;
 mod list_query;
+mod named_roles;
 mod network_address;
 mod oauth;
 mod openapi;
@@ -89,6 +90,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(environments::routes())
         .merge(runners::routes())
         .merge(runner_checks::routes())
+        .merge(named_roles::routes())
         .merge(agents::routes())
         .merge(agent_sessions::routes())
         .merge(remote_runners::routes())

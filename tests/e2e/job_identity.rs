@@ -1,10 +1,10 @@
 //! The identity of a job at a cloud: only the job's own identity opens a state in a bucket. MinIO
 //! verifies the tokens with Canyon's discovery document and keys.
 
-use crate::harness::deployments::{assert_succeeded, counts, failure, request};
+use crate::harness::deployments::{assert_succeeded, counts, destruction, failure, request};
 use crate::harness::module::inline;
 use crate::harness::server::Server;
-use crate::harness::site::{ENV, Site};
+use crate::harness::site::{ENV, RUNNER, Site};
 use canyon_api::deployment::DeploymentCreateBody;
 use canyon_cloud::parts::minio::Minio;
 use serde_json::{Value, json};
@@ -140,6 +140,72 @@ async fn a_state_is_opened_by_the_jobs_identity_and_written_by_its_apply_alone()
     assert!(!notes.contains("plan as plan: wrote") && !notes.contains("plan as apply"), "{notes}");
     let log = site.log(&hostile.id.to_string()).await;
     assert!(!log.contains("eyJ"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_class_of_jobs_has_a_role_of_its_own() {
+    let server = Server::start().await;
+    let log = server.path("sts.log");
+    let cloud = Cloud::trusting(&server.url(), &log).await;
+    let named = |name: &str| json!({ "aws_role_arn": role(name) });
+    // No role but those of the classes trusts a job.
+    let identity = json!({
+        "aws": { "role_arn": role("other"), "region": "us-east-1" },
+        "job_roles": { "plan": named("plan"), "apply": named("apply"), "destroy": named("destroy") },
+    });
+    let site = cloud.site(server, identity).await;
+    let made = site.deploy(inline(ONE)).await;
+    assert_eq!(counts(&made), (1, 0, 0));
+    let destroyed = site.run(&destruction(ENV)).await;
+    assert_succeeded(&destroyed);
+    assert_eq!(counts(&destroyed), (0, 0, 1));
+    let said = fs::read_to_string(&log).unwrap();
+    let roles = |id: &str| {
+        let of_run = said.lines().filter(|line| line.contains(id));
+        let mut roles: Vec<_> = of_run.map(|line| line.split(' ').next().unwrap()).collect();
+        roles.dedup();
+        roles
+    };
+    assert_eq!(roles(&made.id.to_string()), [role("plan"), role("apply")], "{said}");
+    assert_eq!(roles(&destroyed.id.to_string()), [role("plan"), role("destroy")], "{said}");
+    assert!(!said.lines().any(|line| line.ends_with(" False")), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disabled_role_is_that_of_a_run_only_while_an_administrator_has_enabled_it() {
+    let server = Server::start().await;
+    let log = server.path("sts.log");
+    let cloud = Cloud::trusting(&server.url(), &log).await;
+    let rescue =
+        json!({ "aws_role_arn": role("rescue"), "requires": ["reason"], "enabled": false });
+    let identity = json!({
+        "aws": { "role_arn": role("apply"), "plan_role_arn": role("plan"), "region": "us-east-1" },
+        "named_roles": { "break-glass": rescue },
+    });
+    let site = cloud.site(server, identity).await;
+    let asked = || DeploymentCreateBody {
+        role: Some("break-glass".to_owned()),
+        reason: Some("incident 12".to_owned()),
+        ..request(ENV, Some(inline(ONE)))
+    };
+    let refused = site.client.create_deployment(&asked(), "before").await.unwrap_err();
+    assert!(refused.to_string().contains("role `break-glass` is disabled"), "{refused}");
+    let path = |action| ["runners", RUNNER, "named-roles", "break-glass", "actions", action];
+    site.make(&path("enable"), &json!({ "reason": "incident 12" })).await;
+    let made = site.run(&asked()).await;
+    assert_eq!(counts(&made), (1, 0, 0));
+    assert_eq!(made.reason.as_deref(), Some("incident 12"));
+    let said = fs::read_to_string(&log).unwrap();
+    let of_run: Vec<_> = said.lines().filter(|line| line.contains(&made.id.to_string())).collect();
+    for phase in ["plan", "apply"] {
+        let end = format!(":env:dev:phase:{phase}:role:break-glass {} True", made.id);
+        assert!(of_run.iter().any(|line| line.ends_with(&end)), "{said}");
+    }
+    assert!(of_run.iter().all(|line| line.starts_with(&role("rescue"))), "{said}");
+    site.make(&path("disable"), &json!({})).await;
+    site.client.create_deployment(&asked(), "after").await.unwrap_err();
+    // Other runs have what they had.
+    assert_eq!(counts(&site.deploy(inline(ONE)).await), (0, 0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

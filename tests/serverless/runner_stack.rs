@@ -49,8 +49,9 @@ fn trust(outputs: &Value) -> Trust {
     });
     let definition = RunnerDefinition::parse(definition).unwrap();
     let (org, uuid) = (OrgUuid(Uuid::from_u128(1)), RunnerUuid(Uuid::from_u128(2)));
-    let id = "fargate".parse().unwrap();
-    of_runner(Identity { issuer: ISSUER, org, uuid, id: &id }, &definition)
+    let (id, org_id) = ("fargate".parse().unwrap(), "acme".parse().unwrap());
+    let who = Identity { issuer: ISSUER, jobs_issuer: ISSUER, org_id: &org_id, org, uuid, id: &id };
+    of_runner(who, &definition)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -78,6 +78,14 @@ pub struct DeploymentCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "east-1")]
     pub agent: Option<String>,
+    /// The named role of the runner that the run has at the clouds, instead of those of its classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 63, example = "break-glass")]
+    pub role: Option<String>,
+    /// Why it needs that role, in one line. Readers of the deployment see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 300)]
+    pub reason: Option<String>,
     /// Level of the runner's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "info")]
@@ -125,6 +133,8 @@ impl DeploymentCreateBody {
             is_dry_run: false,
             priority: None,
             agent: None,
+            role: None,
+            reason: None,
             runner_log_level: None,
             accept_state: false,
             max_deletions: None,
@@ -213,6 +223,12 @@ pub struct Deployment {
     /// Why that is a fallback of the environment, not its own runner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
+    /// The named role of the runner that it has, if its request asked for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Why it needs that role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Always empty workloads; the module defines what to deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

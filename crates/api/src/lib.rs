@@ -24,6 +24,7 @@ pub mod fallback;
 pub mod git_credential;
 pub mod identity_provider;
 pub mod job_token;
+pub mod named_role;
 pub mod nonce;
 pub mod organization;
 pub mod page;

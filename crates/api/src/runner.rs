@@ -1,5 +1,6 @@
 //! Runners.
 
+use crate::named_role::EnabledRole;
 use canyon_domain::runner;
 use canyon_domain::secret_store::StoreConfiguration;
 use canyon_domain::state_storage::StateStorage;
@@ -69,6 +70,9 @@ pub struct Runner {
     /// Time of the last change.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
+    /// Disabled roles of its jobs that administrators have enabled for some hours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub enabled_roles: Vec<EnabledRole>,
     /// Faults of its configurations that Canyon accepts but that prevent every job from starting.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<FieldWarning>,

@@ -88,9 +88,9 @@ pub(crate) enum Command {
     /// Delete an agent's registration: it must be adopted again
     Forget(agents::Arguments),
     /// Stop giving an agent or a runner new work
-    Disable(switch::Arguments),
+    Disable(switch::DisableArguments),
     /// Give an agent or a runner new work again
-    Enable(switch::Arguments),
+    Enable(switch::EnableArguments),
     /// Count what the organization stores, and estimate what a retention would remove of it
     Usage(retention::UsageArguments),
     /// Limit how many jobs run at once

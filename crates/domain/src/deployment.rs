@@ -12,6 +12,7 @@ use crate::ids::{
 };
 use crate::logs_removal::LogsRemoval;
 pub use crate::mode::Mode;
+use crate::requested_role::RequestedRole;
 use crate::scoped_role::{ScopedRole, Target};
 use crate::state_facts::StateReport;
 use jiff::Timestamp;
@@ -179,6 +180,9 @@ pub struct Deployment {
     /// The only agent that may launch it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
+    /// The named role of its runner that it has instead of those of its classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<RequestedRole>,
     /// An administrator has accepted whatever state is in the runner's storage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_state: bool,

@@ -66,6 +66,7 @@ fn queued() -> Deployment {
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        role: None,
         logs_removed: None,
         completed_at: None,
         version: 1,

@@ -2,6 +2,7 @@
 
 use crate::deployment::Deployment;
 use crate::mode::Mode;
+use crate::requested_role::RequestedRole;
 
 /// A [`Mode`], where a deployment of any mode that stops after its plan is a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl RunKind {
     }
 
     /// What a deployment does, as the details of its audit records: `mode: ` with the name in the API; of a plan also which
-    /// run it is the plan of; of a rollback the deployment that it repeats.
+    /// run it is the plan of; of a rollback the deployment that it repeats; the named role and its reason.
     pub fn details_of(deployment: &Deployment) -> Vec<String> {
         let kind = Self::of(deployment);
         let mut details = vec![format!("mode: {}", kind.as_str())];
@@ -54,6 +55,7 @@ impl RunKind {
             details.push(format!("of a {} run", deployment.mode.as_str()));
         }
         details.extend(deployment.rollback_to.map(|id| format!("repeats deployment {id}")));
+        details.extend(deployment.role.iter().flat_map(RequestedRole::details));
         details
     }
 }

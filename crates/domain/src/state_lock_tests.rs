@@ -48,6 +48,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        role: None,
         logs_removed: None,
         completed_at: None,
         version: 1,

@@ -7,11 +7,14 @@ use crate::page::{Page, PageRequest, Partition};
 use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::AttributeValue;
 use canyon_domain::audit::AuditRecord;
+use canyon_domain::enabled_role::EnabledRole;
 use canyon_domain::ids::{OrgUuid, RunnerId, RunnerUuid};
+use canyon_domain::requested_role::RoleName;
 use canyon_domain::state_storage::StateStorage;
 use canyon_domain::variable_scope::VariableScope;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A stored runner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +38,9 @@ pub struct RunnerRecord {
     /// of them may move the state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former_storages: Vec<StateStorage>,
+    /// Disabled roles that administrators have enabled; some may have expired. `version` does not count this change.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub enabled_roles: BTreeMap<RoleName, EnabledRole>,
     /// Time of creation.
     pub created_at: Timestamp,
     /// Time of the last change.
@@ -210,6 +216,39 @@ impl Table {
             aws_sdk_dynamodb::types::TransactWriteItem::builder().set_update(update.ok()).build();
         let items = vec![update, audit::record(self, org, record)?];
         let done = self.transact("switch runner", id.as_str(), items).await?;
+        Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
+    }
+
+    /// Writes the enabled roles of `runner`, on condition that it was not changed since it had the time `read_at`. Its
+    /// version does not change, because running jobs are not affected. 4 write units.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
+    pub async fn save_enabled_roles(
+        &self,
+        org: OrgUuid,
+        runner: &RunnerRecord,
+        read_at: Timestamp,
+        record: &AuditRecord,
+    ) -> Result<Saved, StoreError> {
+        const OPERATION: &str = "enable role";
+        let roles: AttributeValue = serde_dynamo::to_attribute_value(&runner.enabled_roles)
+            .map_err(|source| StoreError::corrupt(OPERATION, runner.id.to_string(), source))?;
+        let update = aws_sdk_dynamodb::types::Update::builder()
+            .table_name(self.name())
+            .set_key(Some(key_item(&keys::runner(org, &runner.id))))
+            .update_expression("SET enabled_roles = :roles, updated_at = :at")
+            .condition_expression("updated_at = :read")
+            .expression_attribute_values(":roles", roles)
+            .expression_attribute_values(":read", text(read_at.to_string()))
+            .expression_attribute_values(":at", text(runner.updated_at.to_string()))
+            .build();
+        let update =
+            aws_sdk_dynamodb::types::TransactWriteItem::builder().set_update(update.ok()).build();
+        let items = vec![update, audit::record(self, org, record)?];
+        let done = self.transact(OPERATION, runner.id.as_str(), items).await?;
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 

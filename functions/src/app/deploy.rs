@@ -13,6 +13,7 @@ use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::requested_role::RequestedRole;
 use canyon_domain::resource_count::Resources;
 use canyon_domain::run_kind::RunKind;
 use canyon_domain::scoped_role::ScopedRole;
@@ -43,6 +44,8 @@ pub struct DeploymentRequest {
     pub priority: Priority,
     /// The agent that is to launch it.
     pub agent: Option<AgentId>,
+    /// The named role of its runner that it is to have.
+    pub role: Option<RequestedRole>,
     /// Adopt the state in the runner's storage, whatever it contains.
     pub accept_state: bool,
     /// The most resources that the plan may delete or replace.
@@ -249,6 +252,7 @@ impl App {
             ));
         }
         self.check_chosen_agent(by, order, &environment.runner_id).await?;
+        self.check_requested_role(by, order, &environment).await?;
         Ok(environment)
     }
 
@@ -290,6 +294,7 @@ impl App {
             rollback_to: order.rollback_to,
             priority: order.priority,
             agent: order.agent.clone(),
+            role: order.role.clone(),
             accept_state: order.accept_state,
             max_deletions: order.max_deletions,
             partial: order.options.is_partial(),
@@ -335,6 +340,7 @@ impl App {
             rollback_to: None,
             priority: Priority::Normal,
             agent: None,
+            role: None,
             accept_state: false,
             max_deletions: None,
             encrypted_outputs_recipient: None,

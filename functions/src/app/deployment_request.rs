@@ -10,6 +10,7 @@ use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
 use canyon_domain::job::{NO_VARIABLE_NAME, is_variable_name};
 use canyon_domain::json::Json;
 use canyon_domain::plan_options::PlanOptions;
+use canyon_domain::requested_role::{RequestedRole, reason_fault};
 use canyon_domain::run_context;
 use canyon_domain::variables::edit::secret_value_fault;
 use serde_json::Value;
@@ -61,6 +62,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         faults.add("agent", error.to_string());
         None
     });
+    let role = requested_role(body.role.as_deref(), body.reason, &mut faults);
     let (Ok(project), Ok(env)) = (project, env) else { return Err(faults) };
     let order = DeploymentRequest {
         project,
@@ -80,6 +82,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         secret_inputs: body.secret_inputs,
         priority: body.priority.unwrap_or_default(),
         agent,
+        role,
         accept_state: body.accept_state,
         max_deletions: body.max_deletions,
         rollback_to: body.rollback_to_deployment_id.map(DeploymentId),
@@ -90,6 +93,25 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         state_command,
     };
     faults.into_result(order)
+}
+
+/// The role that a request asks for.
+fn requested_role(
+    name: Option<&str>,
+    reason: Option<String>,
+    faults: &mut FieldErrors,
+) -> Option<RequestedRole> {
+    if let Some(fault) = reason.as_deref().and_then(reason_fault) {
+        faults.add("reason", fault);
+    }
+    let Some(name) = name else {
+        if reason.is_some() {
+            faults.add("reason", "needs `role`: it says why the run needs that role");
+        }
+        return None;
+    };
+    let name = name.parse().map_err(|error: InvalidId| faults.add("role", error.to_string()));
+    Some(RequestedRole { name: name.ok()?, reason })
 }
 
 /// What is wrong with the `age` public keys in `text`.

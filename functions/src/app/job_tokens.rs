@@ -61,6 +61,16 @@ impl App {
             );
             return Err(AppError::denied(message));
         }
+        let named = deployment.role.as_ref().map(|role| role.name.as_str());
+        if let Some(name) = named
+            && identity.is_none_or(|identity| identity.named_role(name).is_none())
+        {
+            let message = format!(
+                "`job.identity.named_roles` of runner `{}` has no role `{name}` any more",
+                runner.id
+            );
+            return Err(AppError::denied(message));
+        }
         let statement = self.statement(of, &deployment, &runner, audience, phase).await?;
         let signed =
             self.job_issuer.assertion_with_remaining_life(&statement, statement.lifetime / 2).await;
@@ -111,6 +121,7 @@ impl App {
             attempt: of.number,
             mode: deployment.mode,
             phase,
+            named_role: deployment.role.as_ref().map(|role| role.name.as_str()),
         };
         Ok(AssertionRequest {
             subject: job.subject(),

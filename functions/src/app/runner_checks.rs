@@ -8,6 +8,7 @@ use canyon_domain::ids::{RunnerCheckId, RunnerId};
 use canyon_domain::principal::Principal;
 use canyon_domain::runner_check::RunnerCheck;
 use canyon_domain::trust::{self, Identity, Trust};
+use canyon_identity::issuer::jobs_issuer_url;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::Saved;
 use std::time::Duration;
@@ -75,7 +76,15 @@ impl App {
         // Users paste the output into shells.
         let usable = stored_definition(&runner)?.usable();
         let definition = usable.map_err(|faults| AppError::conflict(unusable(id, &faults)))?;
-        let who = Identity { issuer: &self.issuer_url, org: by.org, uuid: runner.uuid, id };
+        let organization = self.organization(by).await?;
+        let who = Identity {
+            issuer: &self.issuer_url,
+            jobs_issuer: &jobs_issuer_url(&self.issuer_url),
+            org_id: &organization.id,
+            org: by.org,
+            uuid: runner.uuid,
+            id,
+        };
         Ok(trust::of_runner(who, &definition))
     }
 }

@@ -48,6 +48,7 @@ impl App {
             sealed_secrets: self.seal(by.org, &id, &secrets).await?,
             disabled: false,
             former_storages: Vec::new(),
+            enabled_roles: BTreeMap::new(),
             id,
             uuid: RunnerUuid(self.entropy.id(record.at)),
             created_at: record.at,

@@ -4,6 +4,7 @@
 //! request of a superseded attempt changes nothing.
 
 use super::App;
+use super::named_roles;
 use super::results::unwritten_facts;
 use super::runners::{stored_definition, unusable};
 use super::streams::ChunkError;
@@ -224,6 +225,14 @@ impl App {
             Ok(definition) => definition,
             Err(faults) => return Ok(Err(unusable(&runner.id, &faults))),
         };
+        let at = deployment.open_attempt().and_then(|open| open.claim.as_ref());
+        let at = at.map_or_else(|| self.now(), |claim| claim.at);
+        let env_type = &environment.env_type_id;
+        let identity =
+            match named_roles::identity_of(&runner, &definition, deployment, env_type, at) {
+                Ok(identity) => identity,
+                Err(reason) => return Ok(Err(reason)),
+            };
         let attempt = deployment.attempts.last();
         let attempt: &Attempt = attempt.ok_or_else(|| gone("the attempt"))?;
         let (executable, variables) = local_settings(&definition);
@@ -261,7 +270,7 @@ impl App {
             stored_variables: kept.stored_variables,
             former_secrets: kept.former_secrets,
             git_credentials: kept.git_credentials,
-            identity: definition.configuration.job_identity().cloned(),
+            identity,
             stop_seconds: attempt.limits.stop,
         }))
     }

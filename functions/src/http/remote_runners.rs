@@ -68,7 +68,9 @@ async fn poll(
     if wait > MAX_WAIT_SECONDS {
         return Err(ApiError::field("wait_seconds", format!("at most {MAX_WAIT_SECONDS}")));
     }
-    Ok(match app.poll_requests(&by, Duration::from_secs(wait.into())).await? {
+    // The future is large.
+    let polled = Box::pin(app.poll_requests(&by, Duration::from_secs(wait.into()))).await?;
+    Ok(match polled {
         PollResult::Message(message) => Json(message).into_response(),
         PollResult::Nothing => StatusCode::NO_CONTENT.into_response(),
         PollResult::Throttled => {

@@ -38,6 +38,8 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
             instead_of: fallback.instead_of.to_string(),
             reason: fallback.reason.clone(),
         }),
+        role: of.role.as_ref().map(|role| role.name.to_string()),
+        reason: of.role.as_ref().and_then(|role| role.reason.clone()),
         manifest: None,
         waiting: None,
         duration_seconds: of.completed_at.and_then(|end| seconds_between(of.created_at, end)),

@@ -11,20 +11,25 @@ use crate::app::runners::stored_warnings;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use canyon_api::named_role::EnabledRole;
 use canyon_api::page::{Page, PageQuery};
 use canyon_api::runner::{
     ConfigurationSummary, FieldWarning, Runner, RunnerCreateBody, RunnerQuery, RunnerSummary,
     RunnerUpdateBody,
 };
+use canyon_domain::enabled_role as domain;
 use canyon_domain::field_error::{FieldError, FieldErrors};
 use canyon_domain::ids::{OrgId, RunnerId};
 use canyon_domain::principal::Role;
+use canyon_domain::requested_role::RoleName;
 use canyon_domain::runner::{RunnerDefinition, certificate};
 use canyon_domain::scoped_role::Target;
 use canyon_store::runners::RunnerRecord;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -48,7 +53,7 @@ async fn create(
     let definition = definition.map_err(|more| faults.add_under("", more)).ok();
     let (Some(id), Some(definition)) = (id, definition) else { return Err(faults.into()) };
     let (made, warnings) = app.create_runner(&caller, id, definition).await?;
-    Ok((StatusCode::CREATED, Json(render(&caller.org_id, made, warnings)?)))
+    Ok((StatusCode::CREATED, Json(render(&caller.org_id, made, warnings, app.now())?)))
 }
 
 fn definition(body: RunnerCreateBody) -> Value {
@@ -103,7 +108,7 @@ async fn get(
 ) -> Result<Json<Runner>, ApiError> {
     let runner = app.runner(&caller, &id).await?;
     let warnings = stored_warnings(&runner)?;
-    let mut runner = render(&caller.org_id, runner, warnings)?;
+    let mut runner = render(&caller.org_id, runner, warnings, app.now())?;
     if caller.role_in(Target::Organization) < Role::Admin {
         certificate::withhold(&mut runner.runner_configuration);
     }
@@ -132,7 +137,7 @@ async fn update(
         }
         _ => app.update_runner(&caller, &id, &patch, disabled, migrate).await?,
     };
-    Ok(Json(render(&caller.org_id, changed, warnings)?))
+    Ok(Json(render(&caller.org_id, changed, warnings, app.now())?))
 }
 
 fn patch(body: RunnerUpdateBody) -> Value {
@@ -173,7 +178,13 @@ fn read<C: DeserializeOwned>(runner: &RunnerRecord) -> Result<Definition<C>, Api
     })
 }
 
-fn render(org: &OrgId, of: RunnerRecord, warnings: Vec<FieldError>) -> Result<Runner, ApiError> {
+/// A runner as its readers see it at `now`.
+pub(super) fn render(
+    org: &OrgId,
+    of: RunnerRecord,
+    warnings: Vec<FieldError>,
+    now: Timestamp,
+) -> Result<Runner, ApiError> {
     let warning = |FieldError { path, reason }| FieldWarning { path, reason };
     let definition: Definition<Map<String, Value>> = read(&of)?;
     Ok(Runner {
@@ -186,8 +197,21 @@ fn render(org: &OrgId, of: RunnerRecord, warnings: Vec<FieldError>) -> Result<Ru
         state_storage_configuration: definition.state_storage_configuration,
         created_at: of.created_at,
         updated_at: of.updated_at,
+        enabled_roles: enabled_roles(of.enabled_roles, now),
         warnings: warnings.into_iter().map(warning).collect(),
     })
+}
+
+fn enabled_roles(of: BTreeMap<RoleName, domain::EnabledRole>, now: Timestamp) -> Vec<EnabledRole> {
+    let enabled = of.into_iter().filter(|(_, role)| role.holds(now));
+    let render = |(name, role): (RoleName, domain::EnabledRole)| EnabledRole {
+        name: name.into(),
+        reason: role.reason,
+        enabled_by: role.by.0,
+        enabled_at: role.at,
+        expires_at: role.until,
+    };
+    enabled.map(render).collect()
 }
 
 fn summary(org: &OrgId, of: RunnerRecord) -> Result<RunnerSummary, ApiError> {

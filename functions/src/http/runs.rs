@@ -210,7 +210,8 @@ async fn claim(
     }
     let job_format = body.value.job_format.unwrap_or(1).max(job_format);
     let claimant = Claimant { drawn: claimant, host, user, job_format };
-    Ok(Json(app.claim(code.of, &code.hash, claimant).await?))
+    // The future is large.
+    Ok(Json(Box::pin(app.claim(code.of, &code.hash, claimant)).await?))
 }
 
 /// Send a heartbeat and the new pieces of streams.

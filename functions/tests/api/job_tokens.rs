@@ -67,7 +67,7 @@ async fn a_jobs_token_has_claims_for_the_environment_and_the_phase() {
         "sub": "org:our-org:project:shop:env_type:dev:env:main:phase:plan",
         "org": "our-org", "org_uuid": api.ours.uuid, "project": "shop", "env_type": "dev",
         "env": "main", "env_uuid": deployment.env_uuid, "runner": "shared", "phase": "plan",
-        "deployment": job.id, "attempt": 1, "mode": "deploy",
+        "deployment": job.id, "attempt": 1, "mode": "deploy", "kind": "tofu", "role": "plan",
     });
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(says[name], *value, "{name}");
@@ -101,7 +101,7 @@ async fn a_token_of_an_apply_is_for_an_apply_that_is_recorded() {
     assert_eq!(stored(&api, &job.id).await.open_attempt().unwrap().phase, Phase::Apply);
     let (status, answer) = job.token(&api, "sts.amazonaws.com", "apply").await;
     let says = verified(&api, answer["token"].as_str().unwrap()).await;
-    assert_eq!((status, &says["phase"]), (200, &json!("apply")));
+    assert_eq!((status, &says["phase"], &says["role"]), (200, &json!("apply"), &json!("apply")));
     assert!(says["sub"].as_str().unwrap().ends_with(":env:main:phase:apply"), "{says}");
 
     // A deployment that only plans gets no token, whatever phase it reports.
@@ -117,6 +117,55 @@ async fn a_token_of_an_apply_is_for_an_apply_that_is_recorded() {
     assert_eq!(refused.0, 403);
     assert!(message(&refused).contains("only plans"), "{refused:?}");
     assert_eq!(job.token(&api, "sts.amazonaws.com", "plan").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_destroy_has_its_own_role_and_the_subject_that_clouds_trust_already() {
+    let role = |name: &str| format!("arn:aws:iam::123456789012:role/{name}");
+    let identity = json!({
+        "aws": { "role_arn": role("all") },
+        "job_roles": {
+            "plan": { "aws_role_arn": role("plan") }, "destroy": { "aws_role_arn": role("destroy") },
+        },
+    });
+    let configuration = json!({ "type": "local", "job": { "identity": identity } });
+    let patch = json!({ "runner_configuration": configuration });
+    for (mode, role_of_apply, class) in
+        [("deploy", "all", "apply"), ("destroy", "destroy", "destroy")]
+    {
+        let api = crate::job::furnished().await;
+        assert_eq!(api.patch("/runners/shared", patch.clone()).await.0, 200);
+        let mut body = order();
+        body["mode"] = json!(mode);
+        let id = api.make("/deployments", body).await["id"].as_str().unwrap().to_owned();
+        let code = launch(&api, &id).await;
+        let (status, claimed) = claim(&api, &id, 1, &code, "claimant-number-one").await;
+        assert_eq!(status, 200, "{claimed}");
+        // Any program of the runner understands it: no `job_roles`.
+        let aws = json!({ "role_arn": role(role_of_apply), "plan_role_arn": role("plan") });
+        assert_eq!(claimed["job"]["identity"], json!({ "aws": aws }));
+        let job = Job { id, number: 1, token: claimed["token"].as_str().unwrap().to_owned() };
+        for (phase, role) in [("plan", "plan"), ("apply", class)] {
+            job.report(&api, phase, json!([])).await;
+            let (_, answer) = job.token(&api, "sts.amazonaws.com", phase).await;
+            let says = verified(&api, answer["token"].as_str().unwrap()).await;
+            assert_eq!(says["role"], role, "{says}");
+            let subject = format!("org:our-org:project:shop:env_type:dev:env:main:phase:{phase}");
+            assert_eq!(says["sub"], json!(subject));
+        }
+    }
+
+    let twice = json!({ "aws": { "role_arn": role("a"), "plan_role_arn": role("b") },
+        "job_roles": { "plan": { "aws_role_arn": role("c") }, "action": {} } });
+    let configuration = json!({ "type": "local", "job": { "identity": twice } });
+    let patch = json!({ "runner_configuration": configuration });
+    let api = crate::job::furnished().await;
+    let refused = api.patch("/runners/shared", patch).await;
+    assert_eq!(refused.0, 400);
+    let text = refused.1.to_string();
+    for path in ["job_roles.plan.aws_role_arn", "job_roles.action"] {
+        assert!(text.contains(&format!("runner_configuration.job.identity.{path}")), "{text}");
+    }
 }
 
 #[tokio::test]

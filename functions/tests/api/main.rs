@@ -42,6 +42,7 @@ mod job;
 mod job_tokens;
 mod long_polls;
 mod long_streams;
+mod named_roles;
 mod needs;
 mod never_connected;
 mod new_agents;

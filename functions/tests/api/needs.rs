@@ -62,6 +62,8 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("deleteSecretStore", Whole('A')),
     ("deleteServiceAccount", Whole('A')),
     ("deleteToken", Whole('A')),
+    ("disableNamedRole", Whole('A')),
+    ("enableNamedRole", Whole('A')),
     ("exchangeToken", Nothing),
     ("followDeploymentLogs", Environment('V')),
     ("forgetAgent", Whole('A')),

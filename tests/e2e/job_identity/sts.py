@@ -29,6 +29,8 @@ WRITE = {"Effect": "Allow", "Action": ["s3:PutObject", "s3:DeleteObject"], "Reso
 POLICIES = {"plan": READ, "apply": [*READ, WRITE]}
 # For each role, the end of the subjects that it trusts (`StringLike` on `sub`).
 TRUST = {f"arn:aws:iam::123456789012:role/{phase}": f":env:dev:phase:{phase}" for phase in POLICIES}
+TRUST["arn:aws:iam::123456789012:role/destroy"] = ":env:dev:phase:apply"
+TRUST["arn:aws:iam::123456789012:role/rescue"] = tuple(f":env:dev:phase:{phase}:role:break-glass" for phase in POLICIES)
 
 # How long MinIO may take until it has loaded its users, in seconds.
 START = 60

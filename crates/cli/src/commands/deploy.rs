@@ -245,6 +245,8 @@ fn body(request: &Request, of: ModuleOfRequest) -> DeploymentCreateBody {
         encrypted_logs_recipient: joined(&flags.logs_recipient),
         priority: flags.priority.map(Priority::from),
         accept_state: flags.accept_state,
+        role: flags.role.clone(),
+        reason: flags.reason.clone(),
         targets: flags.target.clone(),
         replace: flags.replace.clone(),
         parallelism: flags.parallelism,

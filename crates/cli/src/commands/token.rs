@@ -159,7 +159,8 @@ fn scoped_role(text: &str) -> Result<ScopedRole, String> {
 }
 
 /// Parses a duration such as `720h` to seconds.
-fn seconds(text: &str) -> Result<u32, String> {
+/// The seconds of a time such as `90m`.
+pub(super) fn seconds(text: &str) -> Result<u32, String> {
     let (number, unit) = match text.strip_suffix(|unit: char| unit.is_ascii_alphabetic()) {
         Some(number) => (number, &text[number.len()..]),
         None => (text, "s"),

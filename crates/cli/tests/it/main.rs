@@ -16,6 +16,7 @@ mod exit_codes;
 mod invocation;
 mod manners;
 mod missing_targets;
+mod named_roles;
 mod notices;
 mod retention;
 mod rollback;

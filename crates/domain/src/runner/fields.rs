@@ -3,13 +3,15 @@
 //! serde stops at the first fault, and loses the path inside an enum that is tagged by `type`. Here a faulty
 //! field yields a placeholder and the reading continues; the caller discards the result if a fault was noted.
 
+mod maps;
+
 use super::schema::{self, Properties};
 use super::shape::Shape;
 use super::string_enum::{OneOf, listed};
 use crate::field_error::{FieldErrors, join, shown};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, fmt::Display, ops::RangeInclusive, str::FromStr};
+use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
 
 type Names = &'static [&'static str];
 
@@ -304,38 +306,6 @@ impl Fields<'_> {
         let read =
             |(at, item): (String, Value)| Fields::read(item, &join(&path, &at), self.errors, &read);
         Some(items.into_iter().filter_map(read).collect())
-    }
-
-    pub(crate) fn text_map(
-        &mut self,
-        name: &'static str,
-        most: usize,
-        key: &Shape,
-        shape: &Shape,
-    ) -> Option<BTreeMap<String, String>> {
-        self.note(name, || schema::text_map(most, key, shape));
-        let map = self.any_object(name)?;
-        if map.len() > most {
-            self.fault(name, format!("must have at most {most} entries"));
-            return None;
-        }
-        let mut read = BTreeMap::new();
-        for (entry, value) in map {
-            let at = join(name, &shown(&entry));
-            if !key.holds(&entry) {
-                let rule = format!("{}, of at most {} characters", key.rule, key.max);
-                let reason = format!("has a name that cannot be used: it must be {rule}");
-                if key.accepts_as_published(&entry) {
-                    self.warn(&at, reason);
-                } else {
-                    self.fault(&at, reason);
-                }
-            }
-            if let Some(text) = self.shaped(&at, value, shape) {
-                read.insert(entry, text);
-            }
-        }
-        Some(read)
     }
 
     /// An object with any content.

@@ -8,8 +8,11 @@ use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, ProjectId, RunnerId, RunnerUuid,
 };
 use crate::mode::Mode;
+use crate::role_class::{RoleCandidates, RoleClass};
 use crate::runner::eks::other_partition;
 use crate::runner::fields::Fields;
+use crate::runner::job_roles::{CloudRoles, JobRoles};
+use crate::runner::named_role::{MAX_NAMED_ROLES, NamedRole, ROLE_NAME};
 use crate::runner::patterns::{
     GCP_AUDIENCE, GCP_PROJECT, GCP_SERVICE_ACCOUNT, NAME, REGION, ROLE_ARN, UUID,
 };
@@ -17,7 +20,7 @@ use crate::runner::properties::properties;
 use crate::runner::shape::Shape;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 /// The audience of tokens for AWS, which an IAM identity provider lists as its client id (IAM User Guide,
@@ -51,6 +54,11 @@ properties! {
         pub gcp: Option<GcpIdentity> = object(GcpIdentity::read),
         /// At Azure.
         pub azure: Option<AzureIdentity> = object(AzureIdentity::read),
+        /// Roles by class of job, where they differ from those above.
+        pub job_roles: Option<JobRoles> = object(JobRoles::read),
+        /// Roles that a request to deploy may ask for, by name.
+        pub named_roles: Option<BTreeMap<String, NamedRole>> =
+            object_map(MAX_NAMED_ROLES, &ROLE_NAME, NamedRole::read),
         /// Tokens for other services that trust Canyon's issuer.
         pub tokens: Option<Vec<NamedToken>> = objects(&(0..=MAX_TOKENS), NamedToken::read),
     }
@@ -136,6 +144,11 @@ impl TokenPhase {
         }
     }
 
+    /// The class of a run of `mode` in this phase.
+    pub fn class(self, mode: Mode) -> RoleClass {
+        RoleClass::of(mode, self == Self::Apply)
+    }
+
     /// Whether an attempt that has reached `reached` may get a token of this phase. The begin of an apply is
     /// recorded before the apply.
     pub fn is_reached(self, reached: Phase, plan_only: bool) -> bool {
@@ -198,7 +211,53 @@ impl JobIdentity {
         named.chain(gcp).chain(aws).chain(azure).collect()
     }
 
+    /// The named role with this name.
+    pub fn named_role(&self, name: &str) -> Option<&NamedRole> {
+        self.named_roles.as_ref()?.get(name)
+    }
+
+    /// The identity of a run of `mode`: its roles are chosen, those of `asked` first, and `job_roles` and `named_roles`
+    /// are absent. So a program of an earlier version, which does not know these, has the same roles.
+    #[must_use]
+    pub fn of_run(&self, mode: Mode, asked: Option<&CloudRoles>) -> Self {
+        let mut chosen = Self { job_roles: None, named_roles: None, ..self.clone() };
+        let roles = |has_begun| self.job_roles.as_ref()?.of(RoleClass::of(mode, has_begun));
+        let (plan, apply) = (roles(false), roles(true));
+        let choose = |role: fn(&CloudRoles) -> Option<&str>,
+                      older: Option<String>,
+                      of_all: &str| {
+            let common =
+                RoleCandidates { by_request: asked.and_then(role), of_all, ..Default::default() };
+            let by_older_field = older.as_deref();
+            let plan = RoleCandidates { by_class: plan.and_then(role), by_older_field, ..common };
+            let apply = RoleCandidates { by_class: apply.and_then(role), ..common };
+            let (plan, apply) = (plan.choose().to_owned(), apply.choose().to_owned());
+            (Some(plan).filter(|plan| *plan != apply), apply)
+        };
+        if let Some(aws) = &mut chosen.aws {
+            (aws.plan_role_arn, aws.role_arn) =
+                choose(CloudRoles::aws, aws.plan_role_arn.take(), &aws.role_arn);
+        }
+        if let Some(gcp) = &mut chosen.gcp
+            && let Some(account) = &gcp.service_account
+        {
+            let (plan, apply) = choose(CloudRoles::gcp, gcp.plan_service_account.take(), account);
+            (gcp.plan_service_account, gcp.service_account) = (plan, Some(apply));
+        }
+        if let Some(azure) = &mut chosen.azure {
+            (azure.plan_client_id, azure.client_id) =
+                choose(CloudRoles::azure, azure.plan_client_id.take(), &azure.client_id);
+        }
+        chosen
+    }
+
     fn check(&self, fields: &mut Fields) {
+        if let Some(roles) = &self.job_roles {
+            roles.check(self, fields);
+        }
+        for (name, role) in self.named_roles.iter().flatten() {
+            role.check(&format!("named_roles.{name}"), self, fields);
+        }
         let mut variables = BTreeSet::new();
         for (index, token) in self.tokens.iter().flatten().enumerate() {
             if !variables.insert(token.variable()) {
@@ -238,19 +297,34 @@ pub struct JobStatement<'a> {
     pub mode: Mode,
     /// The phase.
     pub phase: TokenPhase,
+    /// The named role that its request asked for, instead of that of its class.
+    pub named_role: Option<&'a str>,
 }
 
+/// The kind of every job in its tokens.
+const KIND: &str = "tofu";
+
 impl JobStatement<'_> {
-    /// The `sub`. No id contains a colon, so two targets never have the same subject.
+    /// The `sub`. No id contains a colon, so two targets never have the same subject. That of a named role has another end,
+    /// so that clouds which see only the subject do not take other jobs for it.
     pub fn subject(&self) -> String {
-        format!(
+        let subject = format!(
             "org:{}:project:{}:env_type:{}:env:{}:phase:{}",
             self.org_id,
             self.project,
             self.env_type,
             self.env,
             self.phase.as_str(),
-        )
+        );
+        match self.named_role {
+            None => subject,
+            Some(role) => format!("{subject}:role:{role}"),
+        }
+    }
+
+    /// The role that the job has in this phase: a named one, or that of its class.
+    fn role(&self) -> &str {
+        self.named_role.unwrap_or_else(|| self.phase.class(self.mode).as_str())
     }
 
     /// The further claims, for attribute mappings. Google accepts at most 127 bytes as a subject: `env_uuid`
@@ -270,6 +344,8 @@ impl JobStatement<'_> {
             "attempt": self.attempt,
             "mode": self.mode,
             "phase": self.phase,
+            "kind": KIND,
+            "role": self.role(),
         });
         match claims {
             Value::Object(claims) => claims,
@@ -279,85 +355,4 @@ impl JobStatement<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::field_error::FieldErrors;
-
-    fn read(value: Value) -> Result<JobIdentity, Vec<String>> {
-        let mut errors = FieldErrors::default();
-        let identity = Fields::read(value, "identity", &mut errors, JobIdentity::read);
-        let faults: Vec<_> = errors.iter().map(|error| error.path.clone()).collect();
-        if faults.is_empty() { Ok(identity.unwrap()) } else { Err(faults) }
-    }
-
-    #[test]
-    fn an_identity_comes_back_as_it_was_given() {
-        let given = json!({
-            "aws": {
-                "role_arn": "arn:aws:iam::123456789012:role/apply",
-                "plan_role_arn": "arn:aws:iam::123456789012:role/plan", "region": "eu-west-1",
-            },
-            "gcp": {
-                "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/a/providers/b",
-                "service_account": "apply@p.iam.gserviceaccount.com",
-            },
-            "azure": {
-                "tenant_id": "00000000-0000-7000-8000-000000000001",
-                "client_id": "00000000-0000-7000-8000-000000000002",
-            },
-            "tokens": [{ "name": "vault-eu", "audience": "https://vault.example.com" }],
-        });
-        let identity = read(given.clone()).unwrap();
-        assert_eq!(serde_json::to_value(&identity).unwrap(), given);
-        assert_eq!(serde_json::from_value::<JobIdentity>(given).unwrap(), identity);
-        assert_eq!(identity.audiences().len(), 4);
-        let aws = identity.aws.unwrap();
-        assert!(aws.role(TokenPhase::Plan).ends_with("/plan"));
-        assert!(aws.role(TokenPhase::Apply).ends_with("/apply"));
-        assert_eq!(
-            identity.gcp.unwrap().account(TokenPhase::Plan),
-            Some("apply@p.iam.gserviceaccount.com")
-        );
-        assert_eq!(identity.tokens.unwrap()[0].variable(), "CANYON_TOKEN_FILE_VAULT_EU");
-    }
-
-    #[test]
-    fn every_invalid_field_is_named() {
-        let faults = read(json!({
-            "aws": { "role_arn": "arn:aws-cn:iam::123456789012:role/a", "region": "eu-west-1" },
-            "gcp": { "audience": "sts" },
-            "azure": { "tenant_id": "common" },
-            "tokens": [
-                { "name": "a-b", "audience": "x" }, { "name": "a_b", "audience": "y" },
-                { "name": "../a", "audience": "" },
-            ],
-            "oracle": {},
-        }))
-        .unwrap_err();
-        let expected = [
-            "identity.aws.role_arn",
-            "identity.gcp.audience",
-            "identity.azure.tenant_id",
-            "identity.azure.client_id",
-            "identity.tokens[2].name",
-            "identity.tokens[2].audience",
-            "identity.tokens[1].name",
-            "identity.oracle",
-        ];
-        assert_eq!(faults, expected);
-    }
-
-    #[test]
-    fn a_plan_never_has_a_token_of_an_apply() {
-        use Phase as P;
-        for (reached, plan_only, expected) in [
-            (P::Launch, false, false),
-            (P::Plan, false, false),
-            (P::Apply, false, true),
-            (P::Apply, true, false),
-        ] {
-            assert_eq!(TokenPhase::Apply.is_reached(reached, plan_only), expected, "{reached:?}");
-            assert!(TokenPhase::Plan.is_reached(reached, plan_only));
-        }
-    }
-}
+mod tests;

@@ -119,9 +119,9 @@ pub(super) fn list(count: &RangeInclusive<usize>, items: &Value) -> Value {
     json!({ "type": "array", "items": items, "minItems": count.start(), "maxItems": count.end() })
 }
 
-pub(super) fn text_map(most: usize, key: &Shape, shape: &Shape) -> Value {
+pub(super) fn map(most: usize, key: &Shape, entry: &Value) -> Value {
     json!({
-        "type": "object", "propertyNames": text(key), "additionalProperties": text(shape),
+        "type": "object", "propertyNames": text(key), "additionalProperties": entry,
         "maxProperties": most,
     })
 }

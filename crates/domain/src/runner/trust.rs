@@ -7,9 +7,10 @@
 pub mod aws;
 pub mod azure;
 pub mod gcp;
+mod jobs;
 pub mod kubernetes;
 
-use crate::ids::{OrgUuid, RunnerId, RunnerUuid};
+use crate::ids::{OrgId, OrgUuid, RunnerId, RunnerUuid};
 use crate::runner::RunnerDefinition;
 use serde_json::Value;
 
@@ -65,6 +66,10 @@ pub fn subject(org: OrgUuid, runner: RunnerUuid) -> String {
 pub struct Identity<'a> {
     /// Canyon's name as an issuer.
     pub issuer: &'a str,
+    /// Its name as the issuer of jobs' tokens.
+    pub jobs_issuer: &'a str,
+    /// The organization's name, which jobs' tokens have.
+    pub org_id: &'a OrgId,
     /// The organization.
     pub org: OrgUuid,
     /// The runner's uuid.
@@ -93,11 +98,14 @@ pub(crate) struct TrustSubject<'a> {
 
 /// The trust documents of this runner.
 pub fn of_runner(who: Identity, definition: &RunnerDefinition) -> Trust {
-    let Identity { issuer, org, uuid, id } = who;
+    let Identity { issuer, jobs_issuer, org_id, org, uuid, id } = who;
     let subject = subject(org, uuid);
     let trusted = TrustSubject { issuer, org, subject: &subject, runner: id };
-    let Grants { audience, documents } =
+    let Grants { audience, mut documents } =
         definition.configuration.grants(&trusted, &definition.state_storage);
+    let jobs = jobs::JobSubjects { issuer: jobs_issuer, org: org_id };
+    let of_jobs = definition.configuration.job_identity().map(|identity| jobs.documents(identity));
+    documents.extend(of_jobs.into_iter().flatten());
     Trust { issuer: issuer.to_owned(), subject, audience, documents }
 }
 

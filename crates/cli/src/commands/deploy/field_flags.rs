@@ -4,7 +4,7 @@ use canyon_api::client::ClientError;
 use serde_json::Value;
 
 /// The fields, and what gives them.
-const FLAGS: [(&str, &str); 11] = [
+const FLAGS: [(&str, &str); 13] = [
     ("project_id", "PROJECT"),
     ("env_id", "ENVIRONMENT"),
     ("rollback_to_deployment_id", "DEPLOYMENT"),
@@ -16,6 +16,8 @@ const FLAGS: [(&str, &str); 11] = [
     ("replace", "--replace"),
     ("parallelism", "--parallelism"),
     ("accept_state", "--accept-state"),
+    ("role", "--role"),
+    ("reason", "--reason"),
 ];
 
 /// A flag that was given several times: which of them, counted from 1. `index` is that of the field, such as `[0]`.

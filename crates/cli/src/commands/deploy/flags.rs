@@ -38,6 +38,12 @@ pub(crate) struct RunFlags {
     #[cfg(feature = "local")]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(super) local: Option<bool>,
+    /// Run it with this named role of its runner at the clouds
+    #[arg(long, value_name = "ROLE")]
+    pub(super) role: Option<String>,
+    /// Why it needs that role; readers of the deployment see it
+    #[arg(long, value_name = "TEXT", requires = "role")]
+    pub(super) reason: Option<String>,
     /// Print the deployment's id and do not wait for its end
     #[arg(long)]
     pub(super) no_wait: bool,

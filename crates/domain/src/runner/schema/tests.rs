@@ -22,6 +22,23 @@ fn identity() -> Value {
     })
 }
 
+/// The same example with roles by class, which exclude the older fields for plans.
+fn with_job_roles(mut example: Value) -> Value {
+    let roles =
+        json!({ "aws_role_arn": ROLE, "gcp_service_account": ACCOUNT, "azure_client_id": UUID });
+    let identity = &mut example["job"]["identity"];
+    for (cloud, older) in
+        [("aws", "plan_role_arn"), ("gcp", "plan_service_account"), ("azure", "plan_client_id")]
+    {
+        identity[cloud].as_object_mut().unwrap().remove(older);
+    }
+    identity["job_roles"] = json!({ "plan": roles, "apply": roles, "destroy": roles });
+    let named =
+        json!({ "kinds": ["tofu"], "env_types": ["qa"], "requires": ["reason"], "enabled": false });
+    identity["named_roles"] = json!({ "break-glass": with(named, &roles) });
+    example
+}
+
 fn timeouts() -> Value {
     json!({ "queue_seconds": 60, "start_seconds": 10, "run_seconds": 30, "stop_seconds": 5, "total_seconds": 60 })
 }
@@ -102,7 +119,8 @@ fn examples(kind: RunnerType) -> Vec<Value> {
             "executable": "tofu", "environment": { "A": "b" }, "identity": identity(), "timeouts": timeouts(),
         })),
     };
-    examples.into_iter().map(|example| with(example, &json!({ "type": kind }))).collect()
+    let examples = examples.into_iter().flat_map(|one| [one.clone(), with_job_roles(one)]);
+    examples.map(|example| with(example, &json!({ "type": kind }))).collect()
 }
 
 fn storage(kind: StorageType) -> Value {

@@ -13,15 +13,15 @@ pub(super) const RUNNERS_ALONE: &str =
 
 /// The parts of a provider's name,
 /// `//iam.googleapis.com/projects/N/locations/L/workloadIdentityPools/POOL/providers/PROVIDER`.
-struct Provider<'a> {
-    project: &'a str,
-    location: &'a str,
-    pool: &'a str,
+pub(super) struct Provider<'a> {
+    pub(super) project: &'a str,
+    pub(super) location: &'a str,
+    pub(super) pool: &'a str,
     name: &'a str,
 }
 
 impl<'a> Provider<'a> {
-    fn of(audience: &'a str) -> Self {
+    pub(super) fn of(audience: &'a str) -> Self {
         let path = audience.split("//iam.googleapis.com/").nth(1).unwrap_or_default();
         let part = |n| path.split('/').nth(n).unwrap_or_default();
         Self { project: part(1), location: part(3), pool: part(5), name: part(7) }

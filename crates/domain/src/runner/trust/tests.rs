@@ -14,8 +14,10 @@ fn trust(configuration: &Value, storage: &Value) -> Trust {
     });
     let definition = RunnerDefinition::parse(value).unwrap();
     let (org, uuid) = (OrgUuid(Uuid::from_u128(1)), RunnerUuid(Uuid::from_u128(2)));
-    let id = "my-runner".parse().unwrap();
-    of_runner(Identity { issuer: ISSUER, org, uuid, id: &id }, &definition)
+    let (id, org_id) = ("my-runner".parse().unwrap(), "acme".parse().unwrap());
+    let jobs_issuer = "https://canyon.example.com/jobs";
+    let who = Identity { issuer: ISSUER, jobs_issuer, org_id: &org_id, org, uuid, id: &id };
+    of_runner(who, &definition)
 }
 
 fn shown(configuration: &Value, storage: &Value) -> String {
@@ -129,6 +131,30 @@ fn aks_trusts_one_subject_and_shows_one_cluster() {
 #[test]
 fn a_cluster_trusts_the_issuer_and_allows_jobs_and_their_state() {
     insta::assert_snapshot!(shown(&kubernetes(), &in_cluster()));
+}
+
+#[test]
+fn each_role_of_jobs_trusts_the_jobs_that_have_it() {
+    let identity = json!({
+        "aws": { "role_arn": "arn:aws:iam::123456789012:role/shop-apply", "plan_role_arn": "arn:aws:iam::123456789012:role/shop-plan" },
+        "gcp": {
+            "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/jobs/providers/canyon",
+            "service_account": "apply@p.iam.gserviceaccount.com",
+        },
+        "azure": {
+            "tenant_id": "00000000-0000-0000-0000-000000000004", "client_id": "00000000-0000-0000-0000-000000000005",
+        },
+        "job_roles": {
+            "plan": { "gcp_service_account": "plan@p.iam.gserviceaccount.com" },
+            "destroy": {
+                "aws_role_arn": "arn:aws:iam::123456789012:role/shop-destroy",
+                "azure_client_id": "00000000-0000-0000-0000-000000000006",
+            },
+        },
+        "named_roles": { "break-glass": { "aws_role_arn": "arn:aws:iam::123456789012:role/shop-rescue", "enabled": false } },
+    });
+    let runner = json!({ "type": "local", "job": { "identity": identity } });
+    insta::assert_snapshot!(shown(&runner, &s3()));
 }
 
 #[test]
