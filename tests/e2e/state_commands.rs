@@ -185,8 +185,8 @@ async fn a_command_behind_a_deployment_whose_module_is_not_fetched_uses_the_one_
     let server = &site.server;
     deploy(server);
     // No program listens there: the deployment is tried again for minutes.
-    let lost = "git::https://127.0.0.1:1/acme/net.git";
-    let start = ["deploy", PROJECT, ENV, "--yes", "--no-wait", "--module", lost, "--out", "json"];
+    let silent = "git::https://127.0.0.1:1/acme/net.git";
+    let start = ["deploy", PROJECT, ENV, "--yes", "--no-wait", "--module", silent, "--out", "json"];
     let started: Value = serde_json::from_str(server.canyon(&start).done()).unwrap();
     let id = started["deployment"]["id"].as_str().unwrap();
     site.until(id, "an attempt", |deployment| !deployment.attempts.is_empty()).await;

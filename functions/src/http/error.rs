@@ -41,10 +41,7 @@ impl ApiError {
 
     /// 404: part of the path cannot be the id of anything.
     pub fn not_an_id() -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            "there is no such thing: a part of the path is no id of any",
-        )
+        Self::new(StatusCode::NOT_FOUND, "the path names nothing: a part of it is no id")
     }
 
     /// 401: the token is missing or invalid.
