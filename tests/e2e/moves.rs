@@ -122,7 +122,7 @@ async fn a_state_that_was_placed_by_hand_is_detected_before_anything_is_applied(
     assert_eq!(shown().await["state"]["resources"], 3);
     let refused = delete().await.unwrap_err();
     let words = refused.to_string();
-    assert!(refused.status() == Some(409) && words.contains("3 resources are in the"), "{words}");
+    assert!(refused.status() == Some(409) && words.contains("has 3 resources"), "{words}");
     let bounded = DeploymentCreateBody { max_deletions: Some(0), ..request("adopts", module(1)) };
     let (_, message) = failure(&site.run(&bounded).await);
     assert!(message.contains("2 resources"), "{message}");

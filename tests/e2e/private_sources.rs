@@ -83,7 +83,8 @@ output "names" {{ value = "${{module.a.name}}, ${{module.b.name}}, ${{module.c.n
     // Without a credential the failure says which one to set.
     let (class, message) = failure(&run(&site, module()).await);
     assert_eq!(class, FailureClass::User);
-    let command = format!("canyon set git-credential {}", host.https("trunk.git"));
+    let command = "canyon set git-credential --project shop";
+    let command = format!("{command} {}", host.https("trunk.git"));
     assert!(message.contains(&command), "{message}");
 
     let child = format!("module \"a\" {{ source = \"git::{}\" }}\n", host.https("branch.git"));

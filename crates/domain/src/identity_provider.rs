@@ -27,6 +27,8 @@ pub const MAX_SCOPES: usize = 20;
 pub const MAX_GROUPS: usize = 500;
 /// Maximum length of the name of a group, a claim or a scope, in bytes.
 const MAX_NAME: usize = 256;
+/// The most rules that the details of an audit record name.
+const MAX_DETAILS: usize = 20;
 /// How long after the issuer signed a person's token the person's access by it ends. It bounds how long a person who
 /// left a group keeps its roles.
 pub const LIFE: SignedDuration = SignedDuration::from_hours(1);
@@ -144,10 +146,24 @@ impl IdentityProvider {
         let groups = self.groups(claims)?;
         let (role, scoped_roles) = self.roles(&groups);
         if role == Role::None && scoped_roles.is_empty() {
-            return Err(NotAdmitted::NoRole(self.id.clone()));
+            let shown = not_admitted::shown(&groups);
+            return Err(NotAdmitted::NoRole(self.id.clone(), self.groups_claim.clone(), shown));
         }
         let name = text(&self.name_claim).unwrap_or(&subject).to_owned();
         Ok(Person { subject, name, role, scoped_roles, until })
+    }
+
+    /// The roles of its groups, as the details of an audit record.
+    pub fn granted(&self) -> Vec<String> {
+        let of_rule = |rule: &GroupRule| match &rule.role {
+            GroupRole::Organization(role) => format!("group {}: {}", rule.group, role.as_str()),
+            GroupRole::Scoped(role) => format!("group {}: {role}", rule.group),
+        };
+        let mut details: Vec<_> = self.rules.iter().take(MAX_DETAILS).map(of_rule).collect();
+        if self.rules.len() > MAX_DETAILS {
+            details.push(format!("and {} more rules", self.rules.len() - MAX_DETAILS));
+        }
+        details
     }
 
     fn groups<'c>(&self, claims: &'c Map<String, Value>) -> Result<Vec<&'c str>, NotAdmitted> {

@@ -62,7 +62,7 @@ fn a_person_has_the_roles_of_all_its_groups_and_no_others() {
     // Not a prefix, not another case, not a part of a list.
     for groups in [&["sho"][..], &["Shop"], &["shop,everyone"], &[]] {
         let refused = admitted(&json!({ "groups": groups })).unwrap_err();
-        assert_eq!(refused, NotAdmitted::NoRole("company".parse().unwrap()), "{groups:?}");
+        assert!(matches!(refused, NotAdmitted::NoRole(..)), "{groups:?}: {refused}");
     }
 }
 

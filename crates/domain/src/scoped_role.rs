@@ -209,6 +209,13 @@ impl fmt::Display for ScopedRole {
     }
 }
 
+/// What a principal with these roles may do, as the details of an audit record.
+pub fn granted(role: Role, scoped_roles: &[ScopedRole]) -> Vec<String> {
+    let whole = (role != Role::None).then(|| format!("role: {}", role.as_str()));
+    let scoped = scoped_roles.iter().map(|scoped| format!("role: {scoped}"));
+    whole.into_iter().chain(scoped).collect()
+}
+
 #[cfg(test)]
 #[path = "scoped_role_tests.rs"]
 mod tests;

@@ -165,7 +165,7 @@ pub fn check_issuer(
         faults.add(
             "issuer",
             "is at an address that is not public: give the issuer's keys in `jwks`, or have \
-             the operator name it in CANYON_PRIVATE_ISSUERS",
+             the operator name it, byte for byte, in CANYON_PRIVATE_ISSUERS",
         );
     }
     if jwks.map_or(0, |keys| keys.to_string().len()) > MAX_KEY_SET {

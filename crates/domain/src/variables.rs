@@ -105,10 +105,10 @@ impl VariableKey {
         if !starts || name.len() > MAX_NAME || !name.chars().all(is_part) {
             return Err(InvalidName::Form);
         }
+        if name.starts_with("TF_VAR_") {
+            return Err(InvalidName::TerraformVariable);
+        }
         if kind == VariableKind::Environment {
-            if name.starts_with("TF_VAR_") {
-                return Err(InvalidName::TerraformVariable);
-            }
             if !may_be_set(name) || SET_BY_RUNNER.contains(&name) {
                 return Err(InvalidName::Reserved);
             }
@@ -272,6 +272,7 @@ mod tests {
             (Environment, "A-B", InvalidName::Form),
             (Environment, "A=B", InvalidName::Form),
             (Environment, "TF_VAR_region", InvalidName::TerraformVariable),
+            (Terraform, "TF_VAR_region", InvalidName::TerraformVariable),
             (Environment, "TF_CLI_ARGS_plan", InvalidName::Reserved),
             (Environment, "TF_WORKSPACE", InvalidName::Reserved),
             (Environment, "CANYON_API_URL", InvalidName::Reserved),

@@ -79,7 +79,7 @@ impl App {
                 "an organization has at most {MAX_PROVIDERS} identity providers; delete some first"
             )));
         }
-        let record =
+        let mut record =
             self.record(by, "identity_provider.create", format!("identity-providers/{}", order.id));
         let provider = IdentityProvider {
             uuid: self.entropy.id(record.at),
@@ -96,6 +96,7 @@ impl App {
             updated_at: record.at,
             version: 1,
         };
+        record.details = provider.granted();
         match self.table.create_identity_provider(by.org, &provider, &record).await? {
             Created::Yes => Ok(provider),
             Created::Exists | Created::Missing(_) => Err(AppError::conflict(format!(
@@ -125,7 +126,7 @@ impl App {
     ) -> Result<IdentityProvider, AppError> {
         for _ in 0..MAX_TRIES {
             let before = self.identity_provider(by, id).await?;
-            let record =
+            let mut record =
                 self.record(by, "identity_provider.update", format!("identity-providers/{id}"));
             let change = change.clone();
             let after = IdentityProvider {
@@ -142,6 +143,7 @@ impl App {
                 ..before
             };
             self.check_keys(&after)?;
+            record.details = after.granted();
             let saved =
                 self.table.save_identity_provider(by.org, before.version, &after, &record).await?;
             if saved == Saved::Yes {

@@ -252,6 +252,10 @@ fn nothing_deployed(environment: &Environment) -> AppError {
         format!(
             "nothing was deployed to environment `{id}`, and its state has resources: give the `module` that describes them"
         )
+    } else if environment.last_success.is_some() {
+        format!(
+            "nothing is deployed to environment `{id}` any more, so there is nothing to destroy"
+        )
     } else {
         format!("nothing was deployed to environment `{id}`, so there is nothing to destroy")
     })

@@ -6,7 +6,7 @@ use crate::app::error::AppError;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{RunnerId, ServiceAccountId};
 use canyon_domain::principal::{Principal, Role};
-use canyon_domain::scoped_role::{ScopedRole, check_together};
+use canyon_domain::scoped_role::{ScopedRole, check_together, granted};
 use canyon_domain::service_account::ServiceAccount;
 use canyon_domain::trust_policy::TrustPolicy;
 use canyon_store::contention::MAX_TRIES;
@@ -52,7 +52,8 @@ impl App {
     ) -> Result<ServiceAccount, AppError> {
         let ServiceAccountRequest { id, description, role, scoped_roles, runner, trust_policies } =
             order;
-        let record = self.record(by, "service_account.create", format!("service-accounts/{id}"));
+        let mut record =
+            self.record(by, "service_account.create", format!("service-accounts/{id}"));
         let account = ServiceAccount {
             uuid: self.entropy.id(record.at),
             id,
@@ -66,6 +67,7 @@ impl App {
             version: 1,
         };
         self.check_account(by, &account).await?;
+        record.details = granted(account.role, &account.scoped_roles);
         match self.table.create_service_account(by.org, &account, &record).await? {
             Created::Yes => Ok(account),
             Created::Exists | Created::Missing(_) => Err(AppError::conflict(format!(
@@ -122,7 +124,7 @@ impl App {
     ) -> Result<ServiceAccount, AppError> {
         for _ in 0..MAX_TRIES {
             let before = self.service_account(by, id).await?;
-            let record =
+            let mut record =
                 self.record(by, "service_account.update", format!("service-accounts/{id}"));
             let change = change.clone();
             let after = ServiceAccount {
@@ -136,6 +138,7 @@ impl App {
                 ..before
             };
             self.check_account(by, &after).await?;
+            record.details = granted(after.role, &after.scoped_roles);
             let saved =
                 self.table.save_service_account(by.org, before.version, &after, &record).await?;
             if saved == Saved::Yes {

@@ -4,7 +4,7 @@ use super::App;
 use crate::app::error::AppError;
 use canyon_domain::ids::{PrincipalId, RunnerId};
 use canyon_domain::principal::{Principal, Role, SignIn};
-use canyon_domain::scoped_role::ScopedRole;
+use canyon_domain::scoped_role::{ScopedRole, granted};
 use canyon_identity::bearer;
 use canyon_store::organizations::TokenRecord;
 use canyon_store::outcome::{Created, Deleted};
@@ -73,7 +73,10 @@ impl App {
             labels: order.labels,
             grant: None,
         };
-        let record = self.record(by, "token.create", format!("tokens/{id}"));
+        let mut record = self.record(by, "token.create", format!("tokens/{id}"));
+        let Principal { role, scoped_roles, runner, .. } = &token.principal;
+        record.details = granted(*role, scoped_roles);
+        record.details.extend(runner.iter().map(|runner| format!("runner: {runner}")));
         match self.table.create_token(&token, &record).await? {
             Created::Yes => Ok((token, secret)),
             // Its id and its secret are new random numbers, so both results are impossible.

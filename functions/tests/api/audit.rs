@@ -66,6 +66,17 @@ async fn every_wrong_filter_is_named_with_what_it_takes() {
 }
 
 #[tokio::test]
+async fn a_record_of_a_grant_names_the_roles() {
+    let api = Api::start().await;
+    api.furnish().await;
+    let scoped = json!({ "role": "deployer", "project_id": "shop" });
+    api.make("/tokens", json!({ "role": "viewer", "scoped_roles": [scoped] })).await;
+    let details = async |action: &str| items(&api, action).await[0]["details"].clone();
+    let of_token = json!(["role: viewer", "role: deployer in project shop"]);
+    assert_eq!(details("action=token.create").await, of_token);
+}
+
+#[tokio::test]
 async fn the_records_of_plan_deploy_destroy_and_rollback_differ() {
     let api = furnished().await;
     let deployed = Job::start(&api).await;

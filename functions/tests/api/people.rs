@@ -218,8 +218,13 @@ async fn a_token_that_proves_no_role_is_refused_with_the_reason_and_an_unproved_
     let said = refusal("our-org", "company", &stranger).await;
     assert_eq!(
         said,
-        "no rule of identity provider `company` gives a role to a group of this person"
+        "no rule of identity provider `company` gives a role to a group of this person: the claim `groups` of the token has \
+         `Platform`, `platform `"
     );
+    let (_, page) = api.get("/audit-records?action=identity_provider.create").await;
+    let granted =
+        ["group platform: admin", "group shop: deployer in project shop", "group auditors: viewer"];
+    assert_eq!(page["items"][0]["details"], json!(granted));
     let silent = foreign.token("ada", CLIENT).await;
     assert!(refusal("our-org", "company", &silent).await.contains("no claim `groups`"));
     let claims = json!({ "groups": ["platform"] }).as_object().unwrap().clone();

@@ -5,7 +5,6 @@ use crate::exit::Exit;
 use crate::output::{Format, Output};
 use crate::retry::{retry_call, retry_through_outage};
 use crate::since::Since;
-use crate::suggestion::closest;
 use crate::table;
 use canyon_api::audit::AuditQuery;
 use canyon_api::client::{Client, ClientError};
@@ -75,9 +74,6 @@ pub(crate) async fn run(
         return follow(client, filter, since.unwrap_or(now), interval, output).await;
     }
     let mut records = read(client, &filter, arguments.limit).await?;
-    if records.is_empty() {
-        notice_unknown_kind(filter.action.as_deref().unwrap_or_default(), output);
-    }
     if output.format == Format::Table {
         for record in &mut records {
             record["by"] = author(record).into();
@@ -86,44 +82,6 @@ pub(crate) async fn run(
     }
     output.list(records, &COLUMNS)?;
     Ok(Exit::Ok)
-}
-
-/// The kinds of things whose changes are recorded.
-const KINDS: [&str; 20] = [
-    "agent",
-    "deployment",
-    "env_type",
-    "environment",
-    "event_source",
-    "git_credentials",
-    "identity_provider",
-    "limit",
-    "organization",
-    "person",
-    "project",
-    "retention",
-    "runner",
-    "runner_profile",
-    "runner_rule",
-    "secret_store",
-    "service_account",
-    "state_lock",
-    "token",
-    "variables",
-];
-
-/// Says that no record can match, as far as this version knows: a newer server may record more.
-fn notice_unknown_kind(action: &str, output: Output) {
-    let kind = action.split('.').next().unwrap_or_default();
-    if kind.is_empty() || KINDS.contains(&kind) {
-        return;
-    }
-    let nearest = closest(kind, KINDS).first().map(|kind| format!("; did you mean `{kind}`?"));
-    output.notice(&format!(
-        "warning: no action is known of a kind `{kind}`{} The kinds: {}",
-        nearest.unwrap_or_else(|| ".".to_owned()),
-        KINDS.join(", "),
-    ));
 }
 
 /// The records that match, newest first, at most `limit` of them.

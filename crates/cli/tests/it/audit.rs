@@ -70,13 +70,3 @@ fn a_follow_has_no_end_and_no_yaml() {
     insta::assert_snapshot!(printed.join("\n"));
     assert!(server.requests().is_empty());
 }
-
-#[test]
-fn an_empty_list_of_an_unknown_kind_names_the_kinds() {
-    let server = CannedServer::start([("GET /audit-records", json(200, &value!({"items": []})))]);
-    let unknown = run(&server, "list audit --action variable.update");
-    let expected = "warning: no action is known of a kind `variable`; did you mean `variables`? The kinds: agent,";
-    assert!(unknown.starts_with("exit: 0\n") && unknown.contains(expected), "{unknown}");
-    let known = run(&server, "list audit --action variables");
-    assert!(!known.contains("warning"), "{known}");
-}

@@ -35,6 +35,27 @@ pub enum NotAdmitted {
     )]
     TooManyGroups(String, usize),
     /// No rule names one of the groups.
-    #[error("no rule of identity provider `{0}` gives a role to a group of this person")]
-    NoRole(IdentityProviderId),
+    #[error(
+        "no rule of identity provider `{0}` gives a role to a group of this person: the claim `{1}` of the token has {2}"
+    )]
+    NoRole(IdentityProviderId, String, String),
+}
+
+/// The most groups that a refusal names.
+const MAX_SHOWN: usize = 10;
+
+/// The groups, for the person who has them: it has shown the token.
+pub(super) fn shown(groups: &[&str]) -> String {
+    let name = |group: &&str| {
+        let short: String = group.chars().take(80).collect();
+        format!("`{}`", short.escape_debug())
+    };
+    let names: Vec<_> = groups.iter().take(MAX_SHOWN).map(name).collect();
+    match groups.len() {
+        0 => "no group".to_owned(),
+        count if count > MAX_SHOWN => {
+            format!("{} and {} more", names.join(", "), count - MAX_SHOWN)
+        }
+        _ => names.join(", "),
+    }
 }

@@ -33,6 +33,9 @@ const HINTS: [(&str, &str); 6] = [
 /// The sign of a host that ssh does not know, or that has another key.
 const UNKNOWN_HOST: &str = "Host key verification failed";
 
+/// What ssh says before if it has no key of the host at all.
+const NO_KEY: &str = "host key is known for";
+
 /// The failure of `git command`, which wrote `stderr`, at the repository `address`, with the credentials `access`.
 ///
 /// The cause of a failed ssh fetch is in ssh's own lines, before git's `fatal:` line. That line only says that
@@ -83,6 +86,9 @@ fn about_credential(
     let which = format!("the git credential for `{repositories}` of {from}");
     Some(match missing {
         Some(missing) => format!("{which} gives no token: {}", missing.reason),
+        None if text.contains(NO_KEY) => format!(
+            "{which} has no key of this host: set it again with `--known-hosts`, a file with the keys that the host publishes"
+        ),
         None if is_unknown_host => {
             format!(
                 "{which} has other host keys: compare them with those that the host publishes, and set it again"
