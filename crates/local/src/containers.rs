@@ -40,13 +40,14 @@ impl Containers {
         Self { engine, access: Arc::new(access) }
     }
 
-    /// Makes the API reachable again for the jobs of an earlier run, if there are any.
-    pub(crate) async fn adopt(&self, org: OrgUuid) {
-        if let Ok(engine) = &self.engine
-            && engine.has_jobs_of(org).await.is_ok_and(|has_jobs| has_jobs)
-        {
+    /// The jobs of an earlier run, for which it makes the API reachable again.
+    pub(crate) async fn adopt(&self, org: OrgUuid) -> Vec<JobRef> {
+        let Ok(engine) = &self.engine else { return Vec::new() };
+        let jobs = engine.jobs_of(org).await.unwrap_or_default();
+        if !jobs.is_empty() {
             self.access.reopen(engine).await;
         }
+        jobs
     }
 }
 

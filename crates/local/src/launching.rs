@@ -118,7 +118,13 @@ pub(crate) async fn run(
         publisher: None,
     });
     let mut tasks = JoinSet::new();
-    tasks.spawn(async move { containers.adopt(org).await });
+    let (found, mut adopted) = mpsc::unbounded_channel();
+    tasks.spawn(async move {
+        for job in containers.adopt(org).await {
+            // The receiver lives as long as this function runs.
+            let _ = found.send(Due { org, id: job.deployment });
+        }
+    });
     let mut tick = tokio::time::interval(PASS_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut expiry = Instant::now();
@@ -127,6 +133,11 @@ pub(crate) async fn run(
             Some(job) = deaths.recv() => job_gone(&sweeper, &local, org, &job, &mut tasks).await,
             Some(ended) = ends.recv() => {
                 sweeper.clean_up_ended(ended, &mut tasks);
+                Ok(())
+            }
+            // If its deployment has ended, the earlier run may have been killed before it removed the container.
+            Some(job) = adopted.recv() => {
+                sweeper.clean_up_ended(job, &mut tasks);
                 Ok(())
             }
             _ = tick.tick() => sweeper.pass(&mut tasks).await.map(drop),

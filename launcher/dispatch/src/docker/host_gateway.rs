@@ -2,7 +2,7 @@
 //! a container reaches the machine.
 
 use super::{DockerPlatform, names, refusal};
-use crate::DispatchError;
+use crate::{DispatchError, JobRef};
 use bollard::query_parameters::InspectNetworkOptions;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::ids::OrgUuid;
@@ -25,13 +25,14 @@ pub enum HostGateway {
 }
 
 impl DockerPlatform {
-    /// Whether the engine has jobs of this organization, dead or alive.
+    /// The jobs of this organization that the engine has, dead or alive.
     ///
     /// # Errors
     ///
     /// If the engine does not answer.
-    pub async fn has_jobs_of(&self, org: OrgUuid) -> Result<bool, DispatchError> {
-        Ok(!self.list(&names::of_organization(org)).await?.is_empty())
+    pub async fn jobs_of(&self, org: OrgUuid) -> Result<Vec<JobRef>, DispatchError> {
+        let found = self.list(&names::of_organization(org)).await?;
+        Ok(found.into_iter().map(|(_, job)| job).collect())
     }
 
     /// Where `host-gateway` leads on this engine.
