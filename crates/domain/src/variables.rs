@@ -108,10 +108,9 @@ impl VariableKey {
         if name.starts_with("TF_VAR_") {
             return Err(InvalidName::TerraformVariable);
         }
-        if kind == VariableKind::Environment {
-            if !may_be_set(name) || SET_BY_RUNNER.contains(&name) {
-                return Err(InvalidName::Reserved);
-            }
+        let may_be_set = || may_be_set(name) && !SET_BY_RUNNER.contains(&name);
+        if kind == VariableKind::Environment && !may_be_set() {
+            return Err(InvalidName::Reserved);
         }
         Ok(Self { kind, name: name.to_owned() })
     }
