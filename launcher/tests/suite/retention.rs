@@ -107,12 +107,19 @@ async fn stored(world: &World, due: Due) -> (Option<Deployment>, usize) {
     (world.table.deployment(due.org, due.id).await.unwrap(), found)
 }
 
+/// Whether nothing is left of the deployment. A request that was on its way when a launcher was killed may be carried out
+/// between two reads, so the reads are repeated until they agree.
 async fn is_removed(world: &World, due: Due) -> bool {
-    let (deployment, objects) = stored(world, due).await;
-    let bundle = world.table.bundle(due.org, due.id).await.unwrap();
-    assert_eq!(deployment.is_none(), bundle.is_none());
-    assert!(deployment.is_some() || objects == 0, "nothing leads to these objects any more");
-    deployment.is_none()
+    for _ in 0..100 {
+        let (deployment, objects) = stored(world, due).await;
+        let bundle = world.table.bundle(due.org, due.id).await.unwrap();
+        assert!(deployment.is_some() || objects == 0, "nothing leads to these objects any more");
+        if deployment.is_none() == bundle.is_none() {
+            return deployment.is_none();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("a deployment and its bundle do not go together: {due:?}");
 }
 
 async fn listed(world: &World, org: OrgUuid) -> Vec<DeploymentId> {
