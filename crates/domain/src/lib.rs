@@ -16,6 +16,7 @@ pub mod change;
 pub mod claimant;
 pub mod commit;
 pub mod concurrency;
+pub mod container;
 pub mod container_log;
 pub mod deadline;
 pub mod deployment;

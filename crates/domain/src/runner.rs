@@ -26,7 +26,7 @@ pub mod named_role;
 mod patch;
 pub(crate) mod patterns;
 pub mod profile;
-mod properties;
+pub(crate) mod properties;
 pub(crate) mod published;
 pub(crate) mod schema;
 mod secrets;

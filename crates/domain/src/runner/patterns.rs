@@ -168,7 +168,7 @@ fn is_uuid(text: &str) -> bool {
     text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
 }
 
-pub(super) fn is_image(text: &str) -> bool {
+pub(crate) fn is_image(text: &str) -> bool {
     let (name, digest) = text.split_once('@').map_or((text, None), |(n, d)| (n, Some(d)));
     let digest_fits = digest.is_none_or(|digest| {
         digest.split_once(':').is_some_and(|(algorithm, hash)| {
