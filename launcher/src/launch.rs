@@ -147,7 +147,8 @@ impl Launcher {
         let environment = self.job_environment(due, number, fence).await?;
         let job = JobRef { deployment: due.id, attempt: number, handle: None };
         let (project, env) = (deployment.project.clone(), deployment.env.clone());
-        let launch = Launch { job, environment, project, env, launched_at };
+        let image = deployment.container.as_ref().map(|run| run.image.clone());
+        let launch = Launch { job, environment, project, env, launched_at, image };
         match dispatcher.start(&launch).await {
             Ok(Started::Now(None)) => Ok(StepOutcome::Settled),
             Ok(Started::Now(Some(handle))) => {

@@ -148,6 +148,7 @@ impl AgentLoop {
             project: order.project,
             env: order.env,
             launched_at: order.launched_at,
+            image: order.image,
         };
         self.spawn(key, dispatcher, Some(launch), None, DesiredState::Run);
     }

@@ -102,6 +102,9 @@ pub struct JobSpec {
     /// When an agent took it, up to a day after the attempt was written: platforms compute the age of a start
     /// from it. Until then, when the job was written.
     pub launched_at: Timestamp,
+    /// A container job's image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 /// An offer: which agent may take a job, and until when.

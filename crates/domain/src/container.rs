@@ -6,11 +6,12 @@
 //! use canyon_domain::container::ContainerJob;
 //! use serde_json::json;
 //!
-//! let job = ContainerJob::parse(json!({
+//! let request = json!({
 //!     "image": "ghcr.io/acme/bucket:1.1.0",
 //!     "command": ["/opt/bucket"],
 //!     "files": {"config.json": "{}"},
-//! }))?;
+//! });
+//! let job = ContainerJob::parse(request, "container")?;
 //! assert_eq!(job.shared_directory(), "/canyon/work");
 //! assert_eq!(job.timeout_seconds(), 3_600);
 //! # Ok::<(), canyon_domain::field_error::FieldErrors>(())
@@ -18,8 +19,10 @@
 
 mod files;
 pub mod results;
+mod run;
 
 pub use files::{Encoding, JobFile};
+pub use run::ContainerRun;
 
 use crate::field_error::FieldErrors;
 use crate::runner::fields::Fields;
@@ -92,7 +95,7 @@ fn is_own_directory(path: &str) -> bool {
 
 properties! {
     /// What a container job runs.
-    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct ContainerJob, check {
         /// Its image.
         pub image: String = required_text(&CONTAINER_IMAGE),
@@ -122,13 +125,13 @@ properties! {
 }
 
 impl ContainerJob {
-    /// Parses a container job.
+    /// Parses a container job, which is at `path`.
     ///
     /// # Errors
     /// Every fault with its path.
-    pub fn parse(value: Value) -> Result<Self, FieldErrors> {
+    pub fn parse(value: Value, path: &str) -> Result<Self, FieldErrors> {
         let mut faults = FieldErrors::default();
-        let job = Fields::read(value, "", &mut faults, Self::read);
+        let job = Fields::read(value, path, &mut faults, Self::read);
         faults.into_result(job.unwrap_or_default())
     }
 

@@ -182,10 +182,10 @@ pub fn observed(deployment: &mut Deployment, observation: Observation, now: Time
         ),
     };
     if let Some(outcome) = outcome {
-        let creates = deployment.mode.creates();
+        let may_leave_orphans = deployment.may_leave_orphans();
         if let Some(attempt) = deployment.attempts.last_mut() {
             // A destroy run creates nothing that could be in no state.
-            if !is_gone && attempt.phase >= Phase::Apply && creates {
+            if !is_gone && attempt.phase >= Phase::Apply && may_leave_orphans {
                 attempt.salvage = Salvage::Pending;
             }
             attempt.suspected = false;

@@ -3,6 +3,7 @@
 //! Its state machine is in [`crate::lifecycle`].
 
 use crate::attempt::{ApplyNote, Attempt};
+use crate::container::ContainerRun;
 use crate::failure::Phase;
 use crate::fallback::Fallback;
 use crate::fetched_module::FetchedModule;
@@ -10,6 +11,7 @@ use crate::hold::Hold;
 use crate::ids::{
     AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, PrincipalId, ProjectId, RunnerId,
 };
+use crate::kind::Kind;
 use crate::logs_removal::LogsRemoval;
 pub use crate::mode::Mode;
 use crate::requested_role::RequestedRole;
@@ -174,6 +176,9 @@ pub struct Deployment {
     /// With [`Mode::Rollback`]: the deployment whose module and inputs it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to: Option<DeploymentId>,
+    /// Its container job. Without one, it runs a module.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Box<ContainerRun>>,
     /// Its launch order.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
@@ -300,9 +305,24 @@ impl Deployment {
         format!("projects/{}/envs/{}/deployments/{}", self.project, self.env, self.id)
     }
 
+    /// The kind of its job.
+    pub fn kind(&self) -> Kind {
+        if self.container.is_some() { Kind::Container } else { Kind::Tofu }
+    }
+
     /// Whether it can change the state.
     pub fn changes_state(&self) -> bool {
-        !self.plan_only
+        !self.plan_only && self.kind().facts().has_state
+    }
+
+    /// Whether a run of it that is cut off may leave resources in no state.
+    pub fn may_leave_orphans(&self) -> bool {
+        self.mode.creates() && self.kind().facts().has_state
+    }
+
+    /// Whether an attempt may follow one that had begun to change resources.
+    pub fn is_repeatable(&self) -> bool {
+        self.container.as_ref().is_some_and(|run| run.idempotent)
     }
 
     /// The platform of its last attempt that has begun to apply; see [`Attempt::ran_at`].

@@ -9,6 +9,7 @@ use crate::deployment::{Deployment, Status};
 use crate::failure::FailureClass;
 use crate::ids::DeploymentId;
 use crate::inventory::Environment;
+use crate::resource::Resource;
 use crate::retention::Retention;
 use jiff::Timestamp;
 
@@ -72,7 +73,7 @@ impl Deployment {
     /// Whether one of its jobs may have ended without freeing the lock on the state. Only a deployment that is stored can
     /// prove later that the lock's owner is dead; see [`crate::state_lock`].
     fn may_have_left_a_lock(&self) -> bool {
-        self.attempts.iter().filter(|attempt| attempt.claim.is_some()).any(|attempt| match attempt
+        self.kind().facts().has_state && self.attempts.iter().filter(|attempt| attempt.claim.is_some()).any(|attempt| match attempt
             .ended
             .as_ref()
             .map(|ended| &ended.outcome)
@@ -97,7 +98,8 @@ impl Environment {
             state.and_then(|state| state.unwritten.as_ref()).map(|unwritten| unwritten.by),
             state.and_then(|state| state.reported.as_ref()).map(|reported| reported.by),
         ];
-        named.into_iter().flatten()
+        let of_resources = self.resources.iter().flat_map(Resource::needed_deployments);
+        named.into_iter().flatten().chain(of_resources)
     }
 
     /// Whether the environment needs this ended deployment of it: what users read, repeat or destroy by it, or what

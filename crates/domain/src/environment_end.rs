@@ -34,9 +34,10 @@ impl Environment {
     pub fn after_end(&self, deployment: &Deployment) -> AfterEnd {
         let mut after = self.clone();
         let next = after.queue.leave(deployment.id);
-        if let Some(state) = &mut after.state {
+        if let Some(state) = after.state.as_mut().filter(|_| deployment.kind().facts().has_state) {
             state.record_end(deployment);
         }
+        after.resources.record_end(deployment);
         let left = left_by(deployment);
         if self.removed_by == Some(deployment.id) {
             let is_empty = left == 0 && after.unfinished().is_none();

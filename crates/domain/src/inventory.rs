@@ -10,6 +10,7 @@ use crate::ids::{
     RunnerId,
 };
 use crate::job::{FormerStateLocation, StateTask};
+use crate::resource::ResourceSet;
 use crate::runner::agents::ProfileName;
 use crate::runner_rules::{Rule, RuleTarget, Scope};
 use crate::scoped_role::Target;
@@ -176,6 +177,9 @@ pub struct Environment {
     /// The record of its state; `None` before the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<EnvironmentState>,
+    /// What container jobs have created in it.
+    #[serde(default, skip_serializing_if = "ResourceSet::is_empty")]
+    pub resources: ResourceSet,
     /// Its deletion protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
@@ -210,6 +214,7 @@ impl Environment {
 
     /// Records that `deployment` has the turn and is being launched, perhaps again.
     pub fn record_launch(&mut self, deployment: &Deployment) {
+        self.resources.record_launch(deployment);
         let changes = deployment.changes_state() && deployment.mode.creates();
         if changes && self.applied != Some(deployment.id) {
             self.applied_before = self.applied.replace(deployment.id);

@@ -1,5 +1,6 @@
 //! The task of a job: the part of a deployment that only its runner needs.
 
+use crate::container::ContainerJob;
 use crate::deployment::Mode;
 use crate::environment_state::StateFacts;
 use crate::git_credentials::JobGitCredential;
@@ -43,6 +44,9 @@ pub struct Bundle {
     /// With [`Mode::State`]: the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_command: Option<StateCommand>,
+    /// The container job, in place of the module.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerJob>,
 }
 
 /// A module and the values of its variables.
@@ -139,11 +143,15 @@ pub struct Job {
 /// secret stores, and format 8 has commands on the state: programs of earlier versions would run such a job and leave that out.
 /// Format 9 has variables of a runner, whose scope programs of earlier versions cannot parse. Format 10 has git credentials
 /// that are the job's identity at a cloud, and modules of OCI registries.
-pub const FORMAT: u32 = 10;
+/// Format 11 has container jobs.
+pub const FORMAT: u32 = 11;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
     pub fn required_format(&self) -> u32 {
+        if self.bundle.container.is_some() {
+            return 11;
+        }
         // If the state may have been moved or lost, a program that does not compare would create a second
         // one.
         let StateTask { move_from, uncertain, vacant, accepted, .. } = &self.state;

@@ -268,6 +268,7 @@ pub fn end(
     outcome: Outcome,
     now: Timestamp,
 ) -> Result<(), Refused> {
+    let repeatable = deployment.is_repeatable();
     let attempt = open(deployment, number)?;
     if attempt.claim.is_none() && outcome == Outcome::Succeeded {
         // No runner can have done the work of an attempt without a claim.
@@ -275,7 +276,8 @@ pub fn end(
     }
     let outcome = effective_outcome(attempt, outcome);
     attempt.ended = Some(Ended { at: now, outcome: outcome.clone() });
-    let reached = attempt.phase;
+    // What may be repeated after it began counts as not begun.
+    let reached = if repeatable { attempt.phase.min(Phase::Plan) } else { attempt.phase };
     let pause = match &outcome {
         Outcome::Failed(failure) if deployment.cancel.is_none() => {
             retry_after(failure.class, reached, number)

@@ -292,6 +292,7 @@ impl App {
             mode: order.mode,
             plan_only: order.plan_only,
             rollback_to: order.rollback_to,
+            container: None,
             priority: order.priority,
             agent: order.agent.clone(),
             role: order.role.clone(),

@@ -10,6 +10,7 @@ use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::{DeletionProtection, Environment, EnvironmentStatus};
 use canyon_domain::principal::{Principal, Role};
+use canyon_domain::resource::ResourceSet;
 use canyon_domain::resource_count::Resources;
 use canyon_domain::runner_rules::{Rule, RuleTarget, choose};
 use canyon_domain::scoped_role::Target;
@@ -130,6 +131,7 @@ impl App {
                 last_success: None,
                 secret_inputs: Vec::new(),
                 state: None,
+                resources: ResourceSet::default(),
                 deletion_protection: order.deletion_protection.or(env_type.deletion_protection),
                 removed_by: None,
                 version: 1,

@@ -108,6 +108,7 @@ impl App {
             log_level: order.log_level,
             options: order.options.clone(),
             state_command: order.state_command.clone(),
+            container: None,
         })
     }
 

@@ -43,6 +43,9 @@ pub struct Launch {
     /// When the attempt was written, or taken by an agent. A platform that forgets what it started
     /// is not asked to repeat a start long after that.
     pub launched_at: Timestamp,
+    /// The container job's image, into which the platform brings the runner program. Without it, the job runs in the
+    /// runner's image.
+    pub image: Option<String>,
 }
 
 /// The variable that makes the runner also write its log to its standard output, which is all that

@@ -14,7 +14,11 @@ pub(crate) fn of_launch(launch: &Launch) -> String {
         .iter()
         .map(|(name, value)| (name.as_str(), value.expose_secret()))
         .collect();
-    of(&(environment, launch.project.to_string(), launch.env.to_string()))
+    let (project, env) = (launch.project.to_string(), launch.env.to_string());
+    match &launch.image {
+        None => of(&(environment, project, env)),
+        Some(image) => of(&(environment, project, env, image)),
+    }
 }
 
 /// A hash of the value's JSON. Maps in Kubernetes types are sorted, so equal values have equal
@@ -37,6 +41,7 @@ mod tests {
             project: "shop".parse().unwrap(),
             env: "dev".parse().unwrap(),
             launched_at: Timestamp::UNIX_EPOCH,
+            image: None,
         }
     }
 
@@ -48,6 +53,8 @@ mod tests {
         assert_ne!(of_launch(&one), of_launch(&launch("cyc_2")));
         let elsewhere = Launch { env: "other".parse().unwrap(), ..one.clone() };
         assert_ne!(of_launch(&one), of_launch(&elsewhere));
+        let in_image = Launch { image: Some("a".to_owned()), ..one.clone() };
+        assert_ne!(of_launch(&one), of_launch(&in_image));
         assert!(!of_launch(&one).contains("cyc_1"));
         // Jobs that run now have fingerprints of an older version, so the form must not change.
         assert_eq!(of(&("a", [1])), hex::encode(Sha256::digest(br#"["a",[1]]"#)));

@@ -129,6 +129,7 @@ fn launch_of_no_job() -> Option<Launch> {
         project: "canyon".parse().ok()?,
         env: "check".parse().ok()?,
         launched_at: System.now(),
+        image: None,
     })
 }
 

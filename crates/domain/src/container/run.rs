@@ -1,0 +1,34 @@
+//! What a deployment records of its container job: what Canyon must know without the job itself.
+
+use super::ContainerJob;
+use crate::resource_name::ResourceName;
+use serde::{Deserialize, Serialize};
+
+/// The container job of a deployment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerRun {
+    /// The resource that it creates, updates or destroys.
+    pub resource: ResourceName,
+    /// Its image.
+    pub image: String,
+    /// Maximum duration of the program, in seconds.
+    pub timeout_seconds: u32,
+    /// Seconds from the request to stop until the kill.
+    pub grace_seconds: u32,
+    /// Whether the program may run again after its job was lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idempotent: bool,
+}
+
+impl ContainerRun {
+    /// The record of `job` for `resource`.
+    pub fn new(job: &ContainerJob, resource: ResourceName) -> Self {
+        Self {
+            resource,
+            image: job.image.clone(),
+            timeout_seconds: job.timeout_seconds(),
+            grace_seconds: job.grace_seconds(),
+            idempotent: job.idempotent == Some(true),
+        }
+    }
+}

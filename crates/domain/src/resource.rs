@@ -1,0 +1,181 @@
+//! The resources of an environment: what container jobs have created there.
+//!
+//! A resource begins with the launch of the first deployment for it, and ends with a destroy that succeeds. It refers to the
+//! deployments that a destroy and a reader of its outputs need.
+
+use crate::deployment::{Deployment, Mode, Status};
+use crate::ids::DeploymentId;
+use crate::resource_name::ResourceName;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of resources of an environment, which stores them with itself.
+pub const MAX_RESOURCES: usize = 100;
+
+/// The status of a resource. The names are part of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceStatus {
+    /// The first deployment for it runs.
+    Creating,
+    /// The last deployment for it succeeded.
+    Ready,
+    /// A further deployment for it runs.
+    Updating,
+    /// The last deployment for it ended after its program had begun, without success.
+    Failed,
+    /// A destroy runs.
+    Destroying,
+}
+
+impl ResourceStatus {
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Creating => "creating",
+            Self::Ready => "ready",
+            Self::Updating => "updating",
+            Self::Failed => "failed",
+            Self::Destroying => "destroying",
+        }
+    }
+}
+
+/// A resource of an environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resource {
+    /// Its name.
+    pub name: ResourceName,
+    /// Its status.
+    pub status: ResourceStatus,
+    /// Its status before the deployment that runs for it; `None` also if it did not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<ResourceStatus>,
+    /// The last deployment for it whose program began; while one runs, the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<DeploymentId>,
+    /// The last deployment for it that succeeded: its outputs are the resource's, and a destroy runs its job.
+    #[serde(rename = "succeeded", default, skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<DeploymentId>,
+    /// The launch of the first deployment for it.
+    pub created_at: Timestamp,
+    /// Its last change.
+    pub updated_at: Timestamp,
+}
+
+impl Resource {
+    /// The deployment whose job a destroy repeats. After a first deployment that failed, that is this one: it may have left
+    /// something.
+    pub fn to_destroy(&self) -> Option<DeploymentId> {
+        self.last_success.or(self.begun)
+    }
+
+    /// The deployments that it refers to, which stay however old they are.
+    pub fn needed_deployments(&self) -> impl Iterator<Item = DeploymentId> {
+        [self.last_success, self.begun].into_iter().flatten()
+    }
+}
+
+/// The resources of an environment, in the order of their creation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ResourceSet(Vec<Resource>);
+
+impl ResourceSet {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The resources, the oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Resource> + ExactSizeIterator {
+        self.0.iter()
+    }
+
+    /// The resource with this name.
+    pub fn get(&self, name: &ResourceName) -> Option<&Resource> {
+        self.0.iter().find(|resource| resource.name == *name)
+    }
+
+    /// Whether a deployment may begin for the resource `name`: it exists, or there is room for one more.
+    pub fn has_room_for(&self, name: &ResourceName) -> bool {
+        self.0.len() < MAX_RESOURCES || self.get(name).is_some()
+    }
+
+    /// Records that `deployment` is being launched, perhaps again.
+    pub(crate) fn record_launch(&mut self, deployment: &Deployment) {
+        let Some(run) = deployment.container.as_deref().filter(|_| !deployment.plan_only) else {
+            return;
+        };
+        let attempt = deployment.attempts.last();
+        let now = attempt.map_or(deployment.created_at, |attempt| attempt.launched_at);
+        let at = self.0.iter().position(|resource| resource.name == run.resource);
+        let at = at.unwrap_or_else(|| {
+            self.0.push(Resource {
+                name: run.resource.clone(),
+                status: ResourceStatus::Creating,
+                before: None,
+                begun: None,
+                last_success: None,
+                created_at: now,
+                updated_at: now,
+            });
+            self.0.len() - 1
+        });
+        let resource = &mut self.0[at];
+        let status = match deployment.mode {
+            Mode::Destroy => ResourceStatus::Destroying,
+            _ if resource.last_success.is_some() => ResourceStatus::Updating,
+            _ => ResourceStatus::Creating,
+        };
+        let is_settled = matches!(resource.status, ResourceStatus::Ready | ResourceStatus::Failed);
+        if is_settled {
+            resource.before = Some(resource.status);
+        }
+        (resource.status, resource.updated_at) = (status, now);
+    }
+
+    /// Records the end of `deployment`.
+    pub(crate) fn record_end(&mut self, deployment: &Deployment) {
+        let Some(run) = deployment.container.as_deref().filter(|_| !deployment.plan_only) else {
+            return;
+        };
+        let Some(at) = self.0.iter().position(|resource| resource.name == run.resource) else {
+            return;
+        };
+        // A deployment that was never launched has changed nothing here.
+        if deployment.attempts.is_empty() {
+            return;
+        }
+        let has_begun = deployment.began_to_apply();
+        let succeeded = deployment.status == Status::Succeeded;
+        let resource = &mut self.0[at];
+        let before = resource.before.take();
+        let is_gone = match (deployment.mode, succeeded) {
+            (Mode::Destroy, true) => true,
+            // Its first deployment ended before the program began.
+            (_, false) => !has_begun && before.is_none(),
+            (_, true) => false,
+        };
+        if is_gone {
+            self.0.remove(at);
+            return;
+        }
+        resource.updated_at = deployment.completed_at.unwrap_or(deployment.created_at);
+        resource.status = match (succeeded, before) {
+            (true, _) => ResourceStatus::Ready,
+            (false, Some(before)) if !has_begun => before,
+            (false, _) => ResourceStatus::Failed,
+        };
+        if deployment.mode.creates() && (has_begun || succeeded) {
+            resource.begun = Some(deployment.id);
+        }
+        if deployment.mode.creates() && succeeded {
+            resource.last_success = Some(deployment.id);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "resource_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+use uuid::Uuid;
+
+const ID: &str = "00000000-0000-7000-8000-000000000001";
+
+/// A deployment for the resource `name` that was launched, whose program began, and that ended so.
+fn deployment(number: u128, name: &str, mode: &str, status: &str, has_begun: bool) -> Deployment {
+    let attempt = json!({
+        "number": 1, "fence": 1, "launched_at": "2026-01-01T00:00:00Z",
+        "limits": { "start": 300, "run": 3_600, "stop": 30 }, "claim_hash": "h",
+        "phase": if has_begun { "apply" } else { "fetch" },
+    });
+    let container = json!({
+        "resource": name, "image": "a", "timeout_seconds": 60, "grace_seconds": 60,
+    });
+    let value = json!({
+        "id": Uuid::from_u128(number), "project": "shop", "env": "dev", "env_uuid": ID, "runner": "laptop",
+        "mode": mode, "status": status, "container": container, "created_at": "2026-01-01T00:00:00Z",
+        "created_by": ID, "attempts": [attempt], "version": 1,
+    });
+    serde_json::from_value(value).unwrap()
+}
+
+fn run(resources: &mut ResourceSet, deployment: &Deployment) {
+    resources.record_launch(deployment);
+    // A second attempt is launched too.
+    resources.record_launch(deployment);
+    resources.record_end(deployment);
+}
+
+#[test]
+fn a_resource_is_what_its_last_deployment_left() {
+    let mut resources = ResourceSet::default();
+    let name: ResourceName = "s3#photos".parse().unwrap();
+    for (number, mode, status, has_begun, expected) in [
+        (1, "deploy", "failed", false, None),
+        (2, "deploy", "failed", true, Some(("failed", Some(2)))),
+        (3, "deploy", "cancelled", false, Some(("failed", Some(2)))),
+        (4, "deploy", "succeeded", true, Some(("ready", Some(4)))),
+        (5, "deploy", "failed", false, Some(("ready", Some(4)))),
+        (6, "deploy", "failed", true, Some(("failed", Some(4)))),
+        (7, "rollback", "succeeded", true, Some(("ready", Some(7)))),
+        (8, "destroy", "failed", true, Some(("failed", Some(7)))),
+        (9, "destroy", "failed", false, Some(("failed", Some(7)))),
+        (10, "destroy", "succeeded", true, None),
+        (11, "deploy", "succeeded", true, Some(("ready", Some(11)))),
+    ] {
+        let deployment = deployment(number, "s3#photos", mode, status, has_begun);
+        run(&mut resources, &deployment);
+        let found = resources.get(&name).map(|resource| {
+            let to_destroy = resource.to_destroy().map(|id| id.0.as_u128());
+            (resource.status.as_str(), to_destroy)
+        });
+        assert_eq!(found, expected, "after {number}");
+    }
+}
+
+#[test]
+fn while_a_deployment_runs_its_resource_says_what_it_does() {
+    let mut resources = ResourceSet::default();
+    let status = |resources: &ResourceSet| resources.iter().next().map(|one| one.status.as_str());
+    for (number, mode, during, after) in [
+        (1, "deploy", "creating", Some("ready")),
+        (2, "deploy", "updating", Some("ready")),
+        (3, "destroy", "destroying", None),
+    ] {
+        let deployment = deployment(number, "s3", mode, "succeeded", true);
+        resources.record_launch(&deployment);
+        assert_eq!(status(&resources), Some(during));
+        resources.record_end(&deployment);
+        assert_eq!(status(&resources), after);
+    }
+}
+
+#[test]
+fn a_deployment_that_was_never_launched_changes_no_resource() {
+    let mut resources = ResourceSet::default();
+    run(&mut resources, &deployment(1, "s3", "deploy", "succeeded", true));
+    let before = resources.clone();
+    let mut cancelled = deployment(2, "s3", "destroy", "cancelled", false);
+    cancelled.attempts.clear();
+    resources.record_end(&cancelled);
+    assert_eq!(resources, before);
+}
+
+#[test]
+fn a_set_has_room_for_what_it_has_and_for_one_more_below_its_limit() {
+    let mut resources = ResourceSet::default();
+    for number in 0..MAX_RESOURCES {
+        let name = format!("s3#r{number}");
+        assert!(resources.has_room_for(&name.parse().unwrap()));
+        run(&mut resources, &deployment(1, &name, "deploy", "succeeded", true));
+    }
+    assert!(!resources.has_room_for(&"s3#more".parse().unwrap()));
+    assert!(resources.has_room_for(&"s3#r7".parse().unwrap()));
+}
+
+proptest! {
+    /// Whatever ends in whatever order, nothing that a program may have created is forgotten without a destroy that succeeded.
+    #[test]
+    fn what_a_program_may_have_left_stays_listed(
+        steps in prop::collection::vec((0_u8..3, prop::sample::select(vec!["deploy", "rollback", "destroy"]),
+            prop::sample::select(vec!["succeeded", "failed", "cancelled"]), any::<bool>()), 1..30)
+    ) {
+        let mut resources = ResourceSet::default();
+        let mut may_exist = [false; 3];
+        for (number, (which, mode, status, has_begun)) in steps.into_iter().enumerate() {
+            let name = format!("s3#r{which}");
+            let parsed: ResourceName = name.parse().unwrap();
+            let exists = &mut may_exist[usize::from(which)];
+            if mode == "destroy" && !*exists {
+                continue;
+            }
+            let has_begun = has_begun || status == "succeeded";
+            run(&mut resources, &deployment(number as u128 + 1, &name, mode, status, has_begun));
+            *exists = match (mode, status) {
+                ("destroy", "succeeded") => false,
+                ("destroy", _) => true,
+                _ => *exists || has_begun,
+            };
+            let found = resources.get(&parsed);
+            prop_assert_eq!(found.is_some(), *exists);
+            if let Some(found) = found {
+                prop_assert!(found.to_destroy().is_some());
+                let is_settled = matches!(found.status, ResourceStatus::Ready | ResourceStatus::Failed);
+                prop_assert!(is_settled && found.before.is_none());
+            }
+        }
+    }
+}
