@@ -22,7 +22,7 @@ pub mod results;
 mod run;
 
 pub use files::{Encoding, JobFile};
-pub use run::ContainerRun;
+pub use run::{ContainerRun, ContainerTask};
 
 use crate::field_error::FieldErrors;
 use crate::runner::fields::Fields;
@@ -85,12 +85,13 @@ const fn text(rule: &'static str, max: usize, fits: fn(&str) -> bool) -> Shape {
 
 fn is_own_directory(path: &str) -> bool {
     let is_part = |part: &str| !matches!(part, "" | "." | "..");
-    let is_absolute =
-        path.strip_prefix('/').is_some_and(|below| below.split('/').all(is_part));
+    let is_absolute = path.strip_prefix('/').is_some_and(|below| below.split('/').all(is_part));
     let lies_in = |folder: &&str| {
         path.strip_prefix(*folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    is_absolute && !path.contains('\0') && !FOREIGN_DIRECTORIES.iter().any(|folder| lies_in(&folder))
+    is_absolute
+        && !path.contains('\0')
+        && !FOREIGN_DIRECTORIES.iter().any(|folder| lies_in(&folder))
 }
 
 properties! {
@@ -150,7 +151,8 @@ impl ContainerJob {
             let reason = format!("have {length} bytes; {MAX_VARIABLE_BYTES} are allowed");
             fields.fault("variables", reason);
         }
-        let length = self.inputs.as_ref().map_or(0, |inputs| Value::from(inputs.clone()).to_string().len());
+        let length =
+            self.inputs.as_ref().map_or(0, |inputs| Value::from(inputs.clone()).to_string().len());
         if length > MAX_INPUTS {
             fields.fault("inputs", format!("have {length} bytes; {MAX_INPUTS} are allowed"));
         }

@@ -43,7 +43,10 @@ fn files_lie_in_the_shared_directory_each_once_and_within_the_limits() {
     })));
     insta::assert_snapshot!(refused.join("\n"));
     let large = "x".repeat(1024 * 1024 + 1);
-    assert_eq!(faults(job(json!({"a": large}))), ["files: have 1048577 bytes; 1048576 are allowed"]);
+    assert_eq!(
+        faults(job(json!({"a": large}))),
+        ["files: have 1048577 bytes; 1048576 are allowed"]
+    );
     let many: Map<_, _> = (0..65).map(|n| (n.to_string(), json!(""))).collect();
     assert_eq!(faults(job(Value::from(many))), ["files: has 65 files; 64 are allowed"]);
 }
@@ -51,7 +54,8 @@ fn files_lie_in_the_shared_directory_each_once_and_within_the_limits() {
 #[test]
 fn a_command_and_the_inputs_have_a_limit() {
     let long = "x".repeat(20_000);
-    let job = json!({"image": "a", "command": [long, long], "inputs": {"a": "x".repeat(256 * 1024)}});
+    let job =
+        json!({"image": "a", "command": [long, long], "inputs": {"a": "x".repeat(256 * 1024)}});
     assert_eq!(
         faults(job),
         [

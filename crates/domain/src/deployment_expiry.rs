@@ -73,15 +73,14 @@ impl Deployment {
     /// Whether one of its jobs may have ended without freeing the lock on the state. Only a deployment that is stored can
     /// prove later that the lock's owner is dead; see [`crate::state_lock`].
     fn may_have_left_a_lock(&self) -> bool {
-        self.kind().facts().has_state && self.attempts.iter().filter(|attempt| attempt.claim.is_some()).any(|attempt| match attempt
-            .ended
-            .as_ref()
-            .map(|ended| &ended.outcome)
-        {
-            Some(Outcome::Succeeded) => false,
-            Some(Outcome::Failed(failure)) => failure.class != FailureClass::User,
-            Some(Outcome::Cancelled) | None => true,
-        })
+        self.kind().facts().has_state
+            && self.attempts.iter().filter(|attempt| attempt.claim.is_some()).any(|attempt| {
+                match attempt.ended.as_ref().map(|ended| &ended.outcome) {
+                    Some(Outcome::Succeeded) => false,
+                    Some(Outcome::Failed(failure)) => failure.class != FailureClass::User,
+                    Some(Outcome::Cancelled) | None => true,
+                }
+            })
     }
 }
 

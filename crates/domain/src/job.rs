@@ -1,6 +1,6 @@
 //! The task of a job: the part of a deployment that only its runner needs.
 
-use crate::container::ContainerJob;
+use crate::container::ContainerTask;
 use crate::deployment::Mode;
 use crate::environment_state::StateFacts;
 use crate::git_credentials::JobGitCredential;
@@ -46,7 +46,7 @@ pub struct Bundle {
     pub state_command: Option<StateCommand>,
     /// The container job, in place of the module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub container: Option<ContainerJob>,
+    pub container: Option<ContainerTask>,
 }
 
 /// A module and the values of its variables.

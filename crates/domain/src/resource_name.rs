@@ -99,7 +99,10 @@ mod tests {
 
     #[test]
     fn what_is_no_name_is_refused() {
-        for text in ["", "#a", "s3#", "S3#a", "s3.#a", "s3.a.b#c", "s3#a#b", "s3# a", "-s3", "s3#.a", "s3#a..b"] {
+        for text in [
+            "", "#a", "s3#", "S3#a", "s3.#a", "s3.a.b#c", "s3#a#b", "s3# a", "-s3", "s3#.a",
+            "s3#a..b",
+        ] {
             assert_eq!(text.parse::<ResourceName>(), Err(InvalidResourceName), "{text}");
         }
         assert!(format!("s3#{}", "a.".repeat(80)).parse::<ResourceName>().is_err());

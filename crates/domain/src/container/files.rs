@@ -99,7 +99,8 @@ fn file(value: Value) -> Result<JobFile, String> {
         Value::Object(members) => members,
         _ => return Err("must be text, or an object with `content`".to_owned()),
     };
-    let unknown = members.keys().find(|name| !matches!(name.as_str(), "content" | "encoding" | "mode"));
+    let unknown =
+        members.keys().find(|name| !matches!(name.as_str(), "content" | "encoding" | "mode"));
     if unknown.is_some() {
         return Err("has another field than `content`, `encoding` and `mode`".to_owned());
     }

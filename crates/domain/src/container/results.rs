@@ -73,7 +73,9 @@ impl Results {
     /// # Errors
     /// The first file that is too large, no JSON object, or has a name that cannot be used.
     pub fn parse(open: Option<&[u8]>, secret: Option<&[u8]>) -> Result<Self, RefusedOutputs> {
-        let read = |file, bytes: Option<&[u8]>| bytes.map_or(Ok(Outputs::new()), |bytes| parse(file, bytes));
+        let read = |file, bytes: Option<&[u8]>| {
+            bytes.map_or(Ok(Outputs::new()), |bytes| parse(file, bytes))
+        };
         let outputs = read(OutputsFile::Open, open)?;
         let secret_outputs = read(OutputsFile::Secret, secret)?;
         if let Some(name) = outputs.keys().find(|name| secret_outputs.contains_key(*name)) {
@@ -198,7 +200,11 @@ mod tests {
             (b"{}", b"hunter2", "SECRET_OUTPUTS_FILE: no JSON at line 1 column 1"),
             (b"\xff", b"{}", "OUTPUTS_FILE: no JSON at line 1 column 1"),
             (b"", b"{}", "OUTPUTS_FILE: no JSON at line 1 column 0"),
-            (br#"{"a": 1}"#, br#"{"a": 2}"#, "OUTPUTS_FILE and SECRET_OUTPUTS_FILE both have the output `a`"),
+            (
+                br#"{"a": 1}"#,
+                br#"{"a": 2}"#,
+                "OUTPUTS_FILE and SECRET_OUTPUTS_FILE both have the output `a`",
+            ),
         ] {
             assert_eq!(refused(open, secret), ("OUTPUTS_INVALID", expected.to_owned()));
         }

@@ -4,7 +4,16 @@ use super::ContainerJob;
 use crate::resource_name::ResourceName;
 use serde::{Deserialize, Serialize};
 
-/// The container job of a deployment.
+/// The container job of a deployment as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerTask {
+    /// The resource that it creates, updates or destroys.
+    pub resource: ResourceName,
+    /// What it runs.
+    pub job: ContainerJob,
+}
+
+/// What is recorded of a deployment's container job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerRun {
     /// The resource that it creates, updates or destroys.
@@ -20,11 +29,11 @@ pub struct ContainerRun {
     pub idempotent: bool,
 }
 
-impl ContainerRun {
-    /// The record of `job` for `resource`.
-    pub fn new(job: &ContainerJob, resource: ResourceName) -> Self {
+impl From<&ContainerTask> for ContainerRun {
+    fn from(task: &ContainerTask) -> Self {
+        let ContainerTask { resource, job } = task;
         Self {
-            resource,
+            resource: resource.clone(),
             image: job.image.clone(),
             timeout_seconds: job.timeout_seconds(),
             grace_seconds: job.grace_seconds(),
