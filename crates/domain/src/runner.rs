@@ -216,7 +216,8 @@ impl RunnerDefinition {
 
     /// The configuration without what concerns only the jobs to come.
     fn way_to_jobs(&self) -> Value {
-        const OF_JOBS_TO_COME: [&str; 8] = [
+        const OF_JOBS_TO_COME: [&str; 9] = [
+            "allowed_images",
             "cpu",
             "environment",
             "identity",
