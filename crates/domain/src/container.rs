@@ -24,7 +24,7 @@ mod run;
 mod templates;
 
 pub use files::{Encoding, JobFile};
-pub use run::{ContainerRun, ContainerTask};
+pub use run::{ContainerLaunch, ContainerRun, ContainerTask};
 
 use crate::field_error::FieldErrors;
 use crate::runner::fields::Fields;

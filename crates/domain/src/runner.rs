@@ -11,6 +11,7 @@ pub mod aks;
 pub mod certificate;
 pub(crate) mod check_step;
 pub mod configuration;
+pub mod container_limits;
 pub mod docker;
 pub mod ecs;
 pub mod eks;

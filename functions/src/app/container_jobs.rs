@@ -4,7 +4,6 @@ use super::App;
 use super::deploy::DeploymentRequest;
 use super::runners::stored_definition;
 use crate::app::error::AppError;
-use canyon_domain::container::allowed_images::is_allowed;
 use canyon_domain::container::{ContainerJob, ContainerTask};
 use canyon_domain::deployment::Mode;
 use canyon_domain::ids::DeploymentId;
@@ -13,7 +12,7 @@ use canyon_domain::job::Bundle;
 use canyon_domain::principal::Principal;
 use canyon_domain::resource::{MAX_RESOURCES, Resource};
 use canyon_domain::resource_name::ResourceName;
-use canyon_domain::runner::RunnerType;
+use canyon_domain::runner::container_limits::ContainerRefusal;
 
 /// What a request wants of a resource.
 #[derive(Clone, Debug)]
@@ -78,27 +77,22 @@ impl App {
         let Some(runner) = self.table.runner(by.org, &environment.runner_id).await? else {
             return Ok(());
         };
-        let configuration = stored_definition(&runner)?.configuration;
-        let runner_type = configuration.runner_type();
-        if !runner_type.runs_containers() {
-            return Err(AppError::conflict(format!(
-                "runner `{}` of environment `{}` is of type `{runner_type}`, which runs no container jobs; runners of these types \
-                 do: {}",
-                runner.id,
-                environment.id,
-                types_for_containers()
-            )));
-        }
-        if let Some(patterns) = configuration.allowed_images()
-            && !is_allowed(&job.image, patterns)
-        {
+        let definition = stored_definition(&runner)?;
+        let refusal = |refusal: ContainerRefusal| match &refusal {
+            ContainerRefusal::Type { .. } => AppError::conflict(refusal.to_string()),
+            ContainerRefusal::Image { .. } => {
+                AppError::invalid("container.image", refusal.to_string())
+            }
+        };
+        definition.check_container(&runner.id, &job.image).map_err(refusal)?;
+        let allowed = definition.timeouts().run.as_secs();
+        if job.timeout_seconds.is_some_and(|wanted| i64::from(wanted) > allowed) {
             let reason = format!(
-                "is `{}`, which runner `{}` does not allow; its `job.allowed_images` has: {}",
-                job.image,
-                runner.id,
-                if patterns.is_empty() { "nothing".to_owned() } else { patterns.join(", ") }
+                "is {}; a run on runner `{}` has at most {allowed} s (its `timeouts.run_seconds`)",
+                job.timeout_seconds(),
+                runner.id
             );
-            return Err(AppError::invalid("container.image", reason));
+            return Err(AppError::invalid("container.timeout_seconds", reason));
         }
         Ok(())
     }
@@ -111,11 +105,6 @@ impl App {
         let wanted = order.resource.as_ref().filter(|wanted| wanted.job.is_none())?;
         environment.resources.get(&wanted.name)?.to_destroy()
     }
-}
-
-fn types_for_containers() -> String {
-    let types = RunnerType::ALL.iter().filter(|one| one.runs_containers());
-    types.map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn nothing_created(environment: &Environment, name: &ResourceName) -> AppError {
