@@ -202,8 +202,12 @@ const MAX_SECRET_INPUTS: usize = 5;
 impl Environment {
     /// What determines the variables of a run of this environment on `runner`, which may be another than the environment's.
     pub fn on<'a>(&'a self, runner: &'a RunnerId) -> VariableTarget<'a> {
-        let Self { project_id, id, env_type_id, .. } = self;
-        VariableTarget { runner, project: project_id, env: id, env_type: env_type_id }
+        VariableTarget {
+            runner,
+            project: &self.project_id,
+            env: &self.id,
+            env_type: &self.env_type_id,
+        }
     }
 
     /// Records that `deployment` has secret inputs, which its run may leave in the state.
@@ -221,8 +225,8 @@ impl Environment {
         }
     }
 
-    /// Records where `deployment`, which is being launched, works on the state: its runner keeps state in
-    /// `storage`, and may move states there from those in `former`.
+    /// Records where `deployment`, which is launched, works on the state: its runner keeps state in `storage`,
+    /// and may move states there from those in `former`.
     ///
     /// # Errors
     ///
