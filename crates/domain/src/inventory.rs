@@ -1,5 +1,7 @@
 //! The resources of an organization: environment types, projects, environments, runners and rules.
 
+pub use crate::deletion_protection::DeletionProtection;
+
 use crate::backend::{backend_file, state_location};
 use crate::deployment::Deployment;
 use crate::deployment_queue::DeploymentQueue;
@@ -90,13 +92,6 @@ pub struct EnvironmentType {
     pub deletion_protection: Option<DeletionProtection>,
     /// When it was created.
     pub created_at: Timestamp,
-}
-
-/// Deletion protection: ends each run whose plan deletes or replaces more resources than this allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeletionProtection {
-    /// Maximum number of resources that a run may delete or replace.
-    pub max_deletions: u32,
 }
 
 /// A project.
@@ -202,12 +197,8 @@ const MAX_SECRET_INPUTS: usize = 5;
 impl Environment {
     /// What determines the variables of a run of this environment on `runner`, which may be another than the environment's.
     pub fn on<'a>(&'a self, runner: &'a RunnerId) -> VariableTarget<'a> {
-        VariableTarget {
-            runner,
-            project: &self.project_id,
-            env: &self.id,
-            env_type: &self.env_type_id,
-        }
+        let Self { project_id, id, env_type_id, .. } = self;
+        VariableTarget { runner, project: project_id, env: id, env_type: env_type_id }
     }
 
     /// Records that `deployment` has secret inputs, which its run may leave in the state.
