@@ -19,6 +19,7 @@ mod engine;
 mod engine_user;
 mod host_gateway;
 mod image;
+mod injection;
 mod log;
 mod metadata;
 mod names;
@@ -48,7 +49,7 @@ use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::RunnerUuid;
 use container::Plan;
 use engine::Engine;
-use image::Pulls;
+use image::{ImageOf, Pulls};
 use log::LogCache;
 use names::container_name;
 use secrecy::ExposeSecret as _;
@@ -257,6 +258,7 @@ impl DockerDispatcher {
     /// Removes a container whose process does not live. Returns whether nothing is left of it.
     async fn remove(&self, job: &JobRef) -> Result<bool, DispatchError> {
         let docker = self.docker().await?;
+        self.remove_injector(&docker, job).await?;
         let how = RemoveContainerOptionsBuilder::default().v(true).build();
         match docker.remove_container(&container_name(job), Some(how)).await {
             Ok(()) => Ok(true),
@@ -292,10 +294,20 @@ impl Dispatcher for DockerDispatcher {
     async fn start(&self, launch: &Launch) -> Result<Started, DispatchError> {
         let plan = Plan::new(&self.platform.settings, self.target()?)?;
         let docker = self.docker().await?;
-        let user = self.image(&docker, plan.image, launch).await?;
+        let mut image = self.image(&docker, plan.image, ImageOf::Runner, launch).await?;
+        if let Some(job) = &launch.container {
+            image = self.image(&docker, &job.image, ImageOf::Job, launch).await?;
+            self.inject(&docker, &plan, launch).await?;
+        }
         let how =
             CreateContainerOptionsBuilder::default().name(&container_name(&launch.job)).build();
-        match docker.create_container(Some(how), plan.container(launch, &user)).await {
+        let created = docker.create_container(Some(how), plan.container(launch, &image)).await;
+        if launch.container.is_some()
+            && let Err(error) = self.remove_injector(&docker, &launch.job).await
+        {
+            tracing::warn!(job = ?launch.job, %error, "leaves the container that has filled the job's volume");
+        }
+        match created {
             Ok(_) => {
                 let begun = self.begin(&docker, launch).await;
                 begun.map_err(|error| without_claim_code(error, launch))?;

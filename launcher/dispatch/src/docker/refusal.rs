@@ -2,6 +2,7 @@
 
 use super::engine::{self, Engine};
 use super::engine_user::EngineUser;
+use super::image::ImageOf;
 use crate::{DispatchError, JobRef};
 use bollard::errors::Error;
 use canyon_domain::causes::Causes;
@@ -18,6 +19,7 @@ const THROTTLE_PAUSE: Duration = Duration::from_secs(30);
 /// The attempt that needs the image.
 pub(super) struct PullRequest<'a> {
     pub(super) user: EngineUser,
+    pub(super) of: ImageOf,
     pub(super) job: &'a JobRef,
     pub(super) launched_at: Timestamp,
     pub(super) now: Timestamp,
@@ -33,7 +35,10 @@ pub(super) fn of_pull(wanted: &PullRequest<'_>, image: &str, words: &str) -> Dis
     };
     let refused =
         |what: &str| DispatchError::refused(FailureClass::ImagePull, format!("{what}: {words}"));
-    let check_image = wanted.user.check_image();
+    let check_image = match wanted.of {
+        ImageOf::Runner => wanted.user.check_image(),
+        ImageOf::Job => "check `container.image`",
+    };
     if has(&["toomanyrequests", "too many requests"]) {
         let message = format!("the registry limits the rate of pulls of image `{image}`: {words}");
         return DispatchError::later(FailureClass::Throttled, message, THROTTLE_PAUSE);

@@ -28,7 +28,7 @@ fn launch() -> Launch {
         project: "shop".parse().unwrap(),
         env: "dev".parse().unwrap(),
         launched_at: "2026-01-01T00:00:00Z".parse().unwrap(),
-        image: None,
+        container: None,
     }
 }
 
