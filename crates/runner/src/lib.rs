@@ -25,6 +25,7 @@ pub mod hcl_blocks;
 pub mod host_processes;
 pub mod identity;
 pub mod inherited_variables;
+pub mod inject;
 pub mod lock;
 pub mod lock_owner_name;
 pub mod log;
