@@ -9,6 +9,7 @@ use crate::{
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::variables::job::JobVariable;
 use secrecy::ExposeSecret;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 
@@ -31,6 +32,15 @@ pub struct Records {
     pub kept_secrets: Mask,
 }
 
+/// What the records mask beside the secrets that a job's own fields name.
+#[derive(Debug, Default)]
+pub struct Further {
+    /// Secrets.
+    pub secrets: Vec<String>,
+    /// Variables of a program of the job: those whose names suggest a secret.
+    pub variables: BTreeMap<String, String>,
+}
+
 impl Records {
     /// Opens the records of the run of `session`, which mask the secrets of the job, and `further` ones. Also returns what
     /// ships them.
@@ -42,7 +52,7 @@ impl Records {
         session: &Session,
         settings: &Settings,
         workspace: &Workspace,
-        further: impl Iterator<Item = String>,
+        further: Further,
         stop: &Stop,
     ) -> Result<(Self, Shipper), Failure> {
         let Session { job, offsets, report_every, token, read_token, api } = session;
@@ -54,13 +64,14 @@ impl Records {
         let log_seal = recipient("encrypted_logs_recipient", &job.bundle.encrypted_logs_recipient)?;
         let given = secret_values::of(&settings.inherited, &job.secret_variables);
         let mut kept = secret_values::of_kept(job);
-        kept.extend(further);
+        kept.extend(further.secrets);
         let own = [Some(token), Some(&settings.claim_code), read_token.as_ref()];
         let own = own.into_iter().flatten().map(ExposeSecret::expose_secret);
         let secrets = own.chain(given.iter().chain(&kept).map(String::as_str));
         let mut named = job.environment.clone();
         let of_environment = job.variables.iter().filter_map(JobVariable::environment);
         named.extend(of_environment.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        named.extend(further.variables);
         let mask = Mask::new(secrets, &named);
         let kept_secrets = Mask::of_values(kept.iter().map(String::as_str));
         let sealed = log_seal.is_some();

@@ -11,16 +11,16 @@ mod tofu_environment;
 mod unread_variables;
 mod unwritten;
 
-use crate::records::{Records, unusable};
+use crate::applying::Applying;
+use crate::records::{Further, Records, unusable};
 use crate::{
     container_log::ContainerLog, environment, environment_size, executable, exit::Exit,
     git_access::GitAccess, identity::Identity, mask::Mask, module_variables, oom, outputs,
     own_backend, result, result::Outcome, seal::Seal, secret_stores, session::ApiConnection,
-    session::Session, settings::Settings, shipper::Progress, shipper::Shipper, source, stop::Stop,
-    stop::StopRequest, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict, workspace,
-    workspace::Workspace,
+    session::Session, settings::Settings, shipper::Progress, shipper::Shipper, source, stop,
+    stop::Stop, stop::StopRequest, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict,
+    workspace, workspace::Workspace,
 };
-use apply::Applying;
 use canyon_api::attempt::FetchedModuleBody;
 use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, Phase};
@@ -30,7 +30,6 @@ use locked::LOCK_TIMEOUT;
 use secrecy::SecretString;
 use secret_stores::Unread;
 use state::StateKnown;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// The exit code of `plan -detailed-exitcode` if there are changes.
@@ -112,8 +111,9 @@ impl Run {
         access: GitAccess,
         stop: Stop,
     ) -> Result<(Self, Shipper), Failure> {
-        let of_git = access.secrets().map(str::to_owned);
-        let (records, shipper) = Records::open(&session, &settings, &workspace, of_git, &stop)?;
+        let of_git = access.secrets().map(str::to_owned).collect();
+        let further = Further { secrets: of_git, ..Further::default() };
+        let (records, shipper) = Records::open(&session, &settings, &workspace, further, &stop)?;
         let Session { job, read_token, .. } = session;
         let Records { log, reduced, progress, seal, container_log, identity, kept_secrets } =
             records;
@@ -232,15 +232,16 @@ impl Run {
         let environment = self.environment(TokenPhase::Plan);
         environment_size::check(&environment)?;
         let sealed = self.transcript.is_sealed();
-        let tofu = Tofu::new(program, environment, module, &self.workspace, sealed, self.grace());
+        let tofu = Tofu::new(
+            program,
+            environment,
+            module,
+            &self.workspace,
+            sealed,
+            stop::grace(self.job.stop_seconds),
+        );
         self.log_duration("fetched", begun);
         tofu.map_err(|error| unusable(&error))
-    }
-
-    /// How long after a request to stop OpenTofu works. What is left of the time is for the result and the log.
-    fn grace(&self) -> Duration {
-        let time = Duration::from_secs(self.job.stop_seconds.into());
-        time.saturating_sub((time / 4).min(Duration::from_secs(10)))
     }
 
     async fn init(&mut self, tofu: &mut Tofu, api: &ApiConnection) -> Result<(), Failure> {
