@@ -78,7 +78,7 @@ pub async fn serve(
     run.records.log.end(outcome.failure.as_ref());
     run.records.progress.end();
     let chunks = shipping.await.unwrap_or_default();
-    let message = run.whole_message(outcome.failure.as_ref());
+    let message = run.whole_message(&outcome);
     let mut body = outcome.into_body(None);
     if let (Some(failure), Some(message)) = (&mut body.failure, message) {
         failure.message = message;
@@ -201,7 +201,6 @@ impl Run {
         let circumstances = Circumstances {
             action: contract::action(self.job.mode),
             timeout_seconds: self.task.job.timeout_seconds(),
-            grace_seconds: self.task.job.grace_seconds(),
             out_of_memory,
             memory: memory.as_deref(),
             error: error.as_deref(),
@@ -230,11 +229,11 @@ impl Run {
         Ok(outputs::for_delivery(all, seal.as_ref(), kept_secrets, advice, log))
     }
 
-    /// The message of `failure`, with the end of the log if the job asks for that. Unlike that of a run of OpenTofu it is not
+    /// The message of a failure, with the end of the log if the job asks for that. Unlike that of a run of OpenTofu it is not
     /// shortened: it has the program's own words.
-    fn whole_message(&self, failure: Option<&Failure>) -> Option<String> {
-        let message = &failure?.message;
-        let end = self.log_end.as_ref().and_then(LogEnd::text);
+    fn whole_message(&self, outcome: &Outcome) -> Option<String> {
+        let message = &outcome.failure.as_ref()?.message;
+        let end = self.log_end.as_ref().filter(|_| !outcome.stopped).and_then(LogEnd::text);
         Some(match end {
             Some(end) => format!("{message}\n\nThe end of the log:\n{end}"),
             None => message.clone(),

@@ -94,7 +94,7 @@ fn a_program_that_ignores_sigterm_is_killed_with_all_that_it_has_started() {
     assert!(!lives(&home, "pid") && !lives(&home, "child"));
     let failure = failure(&server);
     assert_eq!(failure.class, FailureClass::Cancelled);
-    let how = "and was killed, because it did not end within 1 s";
+    let how = "the program was stopped in create and killed, because it did not end in time";
     assert!(failure.message.ends_with(how), "{failure:?}");
 }
 

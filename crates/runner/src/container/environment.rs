@@ -10,7 +10,7 @@ use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
 use canyon_domain::variables::job::JobVariable;
 use secrecy::SecretString;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 /// The variables of the container, then those that are nearer to the job, and last what the runner itself says: of two with
 /// the same name, the last one counts.
@@ -43,7 +43,7 @@ pub(super) fn of_program(
 }
 
 /// The value of the variable `name`.
-pub(super) fn value<'a>(variables: &'a Variables, name: &str) -> Option<&'a OsStr> {
+pub(super) fn value<'a>(variables: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
     let found = variables.iter().rev().find(|(other, _)| other == name);
     found.map(|(_, value)| value.as_os_str())
 }

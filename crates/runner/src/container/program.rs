@@ -40,7 +40,12 @@ impl Program {
         let directory = PathBuf::from(job.shared_directory());
         let name = words.first().cloned().unwrap_or_default();
         let path = if name.contains('/') {
-            Some(directory.join(&name)).filter(|path| path.symlink_metadata().is_ok())
+            // Whether a file in a folder without permissions exists, the kernel says when it is executed.
+            let is_absent = |path: &PathBuf| {
+                let found = path.symlink_metadata();
+                found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+            };
+            Some(directory.join(&name)).filter(|path| !is_absent(path))
         } else {
             let search_path = value(&environment, "PATH").filter(|path| !path.is_empty());
             find_program(&name, search_path.unwrap_or(OsStr::new(USUAL_PATH)))

@@ -17,8 +17,6 @@ pub(super) struct Circumstances<'a> {
     pub(super) action: &'a str,
     /// Maximum duration of the program.
     pub(super) timeout_seconds: u32,
-    /// Time from SIGTERM to SIGKILL.
-    pub(super) grace_seconds: u32,
     /// The kernel has killed a process of the job because memory ran out.
     pub(super) out_of_memory: bool,
     /// The limit of the memory and its peak, if they are known.
@@ -29,14 +27,10 @@ pub(super) struct Circumstances<'a> {
 
 /// Why the program did not succeed, if so.
 pub(super) fn failure(ended: &Ended, of: &Circumstances<'_>) -> Option<Failure> {
-    let Circumstances { action, timeout_seconds, grace_seconds, .. } = of;
+    let Circumstances { action, timeout_seconds, .. } = of;
     match ended.cause {
         Cause::Stopped => {
-            let how = if ended.killed {
-                format!(" and was killed, because it did not end within {grace_seconds} s")
-            } else {
-                String::new()
-            };
+            let how = if ended.killed { " and killed, because it did not end in time" } else { "" };
             let message = format!("the program was stopped in {action}{how}");
             return Some(Failure::new(FailureClass::Cancelled, message));
         }
@@ -122,7 +116,6 @@ mod tests {
         let of = Circumstances {
             action: "create",
             timeout_seconds: 3_600,
-            grace_seconds: 60,
             out_of_memory,
             memory: Some("limit 512 MiB, peak 512 MiB"),
             error: Some("no such bucket"),
@@ -151,6 +144,17 @@ mod tests {
             verdict(9, Cause::Stopped, true),
         ];
         insta::assert_snapshot!(all.join("\n"), @r"
+        success
+        success
+        user: EXIT_CODE: exit code 3: no such bucket
+        user: EXIT_CODE: exit code 137: no such bucket
+        oom: OOM: the program was killed because memory ran out (limit 512 MiB, peak 512 MiB); give the runner's jobs more memory
+        oom: OOM: the program was killed because memory ran out (limit 512 MiB, peak 512 MiB); give the runner's jobs more memory
+        lost: SIGNAL: ended by signal 9 (SIGKILL), and not by Canyon: no such bucket
+        user: SIGNAL: ended by signal 11 (SIGSEGV), and not by Canyon: no such bucket
+        user: SIGNAL: ended by signal 40, and not by Canyon: no such bucket
+        timeout: TIMEOUT: after 3,600 s in create
+        cancelled: the program was stopped in create and killed, because it did not end in time
         ");
     }
 }
