@@ -17,6 +17,8 @@ pub mod authentication;
 mod cancel;
 mod chosen_agent;
 pub(crate) mod concurrency_limits;
+mod container_jobs;
+mod container_request;
 pub mod deploy;
 pub mod deploy_requests;
 mod deployment_end;

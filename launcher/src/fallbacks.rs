@@ -55,10 +55,15 @@ impl Launcher {
         };
         let (mut reasons, mut pause) = (vec![first.reason.clone()], first.pause);
         let instead_of = deployment.runner.clone();
+        let is_container = deployment.container.is_some();
         for runner in &environment.fallback_runner_ids {
             let candidate = Deployment { runner: runner.clone(), ..deployment.clone() };
             let resolved = self.resolve_runner(due, &candidate).await?;
-            if !keeps_states_alike(own, &resolved) {
+            if let Some(reason) = resolved.start_refusal.clone().filter(|_| is_container) {
+                reasons.push(reason);
+                continue;
+            }
+            if !is_container && !keeps_states_alike(own, &resolved) {
                 reasons.push(format!("fallback `{runner}` keeps states elsewhere"));
                 continue;
             }

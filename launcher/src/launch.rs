@@ -67,7 +67,8 @@ impl Launcher {
         if !deployment.accept_state && self.salvage_unfinished(due, &environment).await? {
             return Ok(StepOutcome::Changed);
         }
-        if let Some((home, former)) = &resolved.state
+        if deployment.kind().facts().has_state
+            && let Some((home, former)) = &resolved.state
             && let Err(misplaced) =
                 environment.record_state_location(&deployment, &home.storage, former)
         {
@@ -90,6 +91,7 @@ impl Launcher {
         let code = self.master_keys.get().await?.claim_code(attempt, fence);
         let hash = bearer::hash(code.expose_secret());
         let limits = Limits::new(resolved.timeouts, deployment.created_at);
+        let limits = deployment.container.as_ref().map_or(limits, |run| limits.of_container(run));
         if lifecycle::launch(&mut deployment, fence, hash, limits, now).is_err() {
             return Ok(StepOutcome::Changed);
         }
@@ -147,8 +149,8 @@ impl Launcher {
         let environment = self.job_environment(due, number, fence).await?;
         let job = JobRef { deployment: due.id, attempt: number, handle: None };
         let (project, env) = (deployment.project.clone(), deployment.env.clone());
-        let image = deployment.container.as_ref().map(|run| run.image.clone());
-        let launch = Launch { job, environment, project, env, launched_at, image };
+        let container = deployment.container.as_ref().map(|run| run.launch());
+        let launch = Launch { job, environment, project, env, launched_at, container };
         match dispatcher.start(&launch).await {
             Ok(Started::Now(None)) => Ok(StepOutcome::Settled),
             Ok(Started::Now(Some(handle))) => {

@@ -118,7 +118,10 @@ impl Launcher {
             Ok(definition) => (definition, None),
             Err(reason) => (definition, Some(reason)),
         };
-        let start_refusal = invalid.clone().or(start_refusal);
+        let run = deployment.and_then(|deployment| deployment.container.as_ref());
+        let refused = run.and_then(|run| definition.check_container(id, &run.image).err());
+        let refused = refused.map(|refusal| refusal.to_string());
+        let start_refusal = invalid.clone().or(start_refusal).or(refused);
         let timeouts = definition.timeouts();
         let version = Some(runner.version);
         let finds_jobs_since = runner.finds_jobs_since.or(version);

@@ -69,7 +69,7 @@ impl Launcher {
         let (log_from, events_from) = claim.streams_from;
         let mut evidence = Evidence::Read;
         // The events first: they say what may be abandoned, and the time is limited.
-        if attempt.phase >= Phase::Apply {
+        if deployment.kind().facts().has_state && attempt.phase >= Phase::Apply {
             let reported = attempt.unwritten.clone();
             let mut events = self.shipped_events(due, events_from).await?;
             evidence = add_events_of_platform(&mut events, &job, dispatcher).await;

@@ -148,7 +148,7 @@ impl AgentLoop {
             project: order.project,
             env: order.env,
             launched_at: order.launched_at,
-            image: order.image,
+            container: order.container,
         };
         self.spawn(key, dispatcher, Some(launch), None, DesiredState::Run);
     }

@@ -1,5 +1,6 @@
 //! Deployments.
 
+use crate::deployed_container::DeployedContainer;
 use crate::deployed_module::DeployedModule;
 pub use crate::deployment_query::{DeploymentQuery, LogQuery, WaitQuery};
 use crate::fallback::Fallback;
@@ -8,6 +9,7 @@ use canyon_domain::deployment::Priority;
 use canyon_domain::failure::Failure;
 use canyon_domain::job::{Inputs, LogLevel, Module};
 use canyon_domain::json::Json;
+use canyon_domain::kind::Kind;
 use canyon_domain::variables::secret_json::SecretJson;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -37,6 +39,15 @@ pub struct DeploymentCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ModuleBody>)]
     pub module: Option<Module>,
+    /// The container job to run, in place of a module. With `destroy`, without it: the job that has created `resource`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub container: Option<Value>,
+    /// The resource of the environment that the container job creates, updates or destroys: `TYPE`, `TYPE#ID` or
+    /// `TYPE.CLASS#ID`. Default: `container.default#main`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 150, example = "s3#photos")]
+    pub resource: Option<String>,
     /// Secret values of the module's variables, by name. They are stored sealed, shown to no caller, and masked in logs. A
     /// rollback, and a `destroy` without a module, use those of the deployment that they repeat or destroy.
     #[serde(
@@ -124,6 +135,8 @@ impl DeploymentCreateBody {
             env_id: env_id.to_owned(),
             plan_only: None,
             module: None,
+            container: None,
+            resource: None,
             secret_inputs: BTreeMap::new(),
             manifest: None,
             rollback_to_deployment_id: None,
@@ -197,6 +210,12 @@ pub struct Deployment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub completed_at: Option<Timestamp>,
+    /// The kind of its job: `tofu` or `container`.
+    #[serde(default = "tofu")]
+    pub kind: String,
+    /// With `container`: the resource of the environment that the job is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
     /// `deploy`, `destroy`, `rollback` or `state`.
     pub mode: String,
     /// Whether it stops after the plan.
@@ -246,12 +265,20 @@ pub struct Deployment {
     /// Its module; only in the answer to `getDeployment`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<DeployedModule>,
+    /// With `container`: what it runs; only in the answer to `getDeployment`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<DeployedContainer>,
     /// With `state`: its command, as a person would type it; only in the answer to `getDeployment`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_command: Option<String>,
     /// Its attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptSummary>,
+}
+
+/// The kind of a deployment of an earlier version.
+fn tofu() -> String {
+    Kind::Tofu.as_str().to_owned()
 }
 
 /// Metrics of a run.

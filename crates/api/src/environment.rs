@@ -1,5 +1,6 @@
 //! Environments.
 
+use crate::resource::Resource;
 use canyon_domain::change::Change;
 use canyon_domain::inventory;
 use jiff::Timestamp;
@@ -42,6 +43,9 @@ pub struct Environment {
     /// Its OpenTofu state; absent before the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<EnvironmentState>,
+    /// What container jobs have created in it, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Resource>,
     /// Limit of deletions in a run; absent for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,

@@ -13,6 +13,7 @@ pub mod caller;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod concurrency_limit;
+pub mod deployed_container;
 pub mod deployed_module;
 pub mod deployment;
 pub mod deployment_query;
@@ -30,6 +31,7 @@ pub mod organization;
 pub mod page;
 pub mod project;
 pub mod remote_runner;
+pub mod resource;
 pub mod retention;
 pub mod runner;
 pub mod runner_check;

@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod config;
+mod container_flags;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod deploy;

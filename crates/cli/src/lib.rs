@@ -23,6 +23,7 @@ mod deployment_overview;
 mod deployment_target;
 mod dispatch;
 mod environment_facts;
+mod environment_resources;
 mod error;
 mod examples;
 mod exit;

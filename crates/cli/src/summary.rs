@@ -86,7 +86,9 @@ fn text(deployment: &Deployment, outputs: &BTreeMap<String, ModuleOutput>) -> St
         vec!["deployment".to_owned(), deployment.id.to_string()],
         vec!["status".to_owned(), deployment.status.clone()],
     ];
-    if !deployment.plan_only && deployment.mode != "state" {
+    if let Some(resource) = &deployment.resource {
+        rows.push(vec!["resource".to_owned(), resource.clone()]);
+    } else if !deployment.plan_only && deployment.mode != "state" {
         rows.push(vec!["resources".to_owned(), resources(deployment)]);
     }
     let mut text = table::align(&rows);

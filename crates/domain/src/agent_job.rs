@@ -5,6 +5,7 @@
 //! with the platform on which it may run: only an agent of that platform can prove that it is dead.
 
 use crate::agent::Agent;
+use crate::container::ContainerLaunch;
 use crate::deadline::Observation;
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{
@@ -102,9 +103,9 @@ pub struct JobSpec {
     /// When an agent took it, up to a day after the attempt was written: platforms compute the age of a start
     /// from it. Until then, when the job was written.
     pub launched_at: Timestamp,
-    /// A container job's image.
+    /// A container job's image and time to stop. Without it, the job runs in the runner's image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
+    pub container: Option<ContainerLaunch>,
 }
 
 /// An offer: which agent may take a job, and until when.

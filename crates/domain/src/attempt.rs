@@ -1,6 +1,7 @@
 //! An attempt: one launch of a deployment, and the runner that claimed it.
 
 use crate::blocking_lock::BlockingLock;
+use crate::container::ContainerRun;
 use crate::failure::{Failure, FailureClass, Phase};
 use crate::fetched_module::FetchedModule;
 use crate::runner::Timeouts;
@@ -174,6 +175,12 @@ impl Limits {
             stop: seconds(timeouts.stop),
             until: timeouts.total.map(|total| created_at + total),
         }
+    }
+
+    /// The limits of a container job: no longer than its runner allows, and with its own time to stop.
+    #[must_use]
+    pub fn of_container(self, run: &ContainerRun) -> Self {
+        Self { run: self.run.min(run.run_seconds()), stop: run.stop_seconds(), ..self }
     }
 
     /// Whether the deployment's total time has passed.

@@ -11,18 +11,20 @@
 //!     "command": ["/opt/bucket"],
 //!     "files": {"config.json": "{}"},
 //! });
-//! let job = ContainerJob::parse(request, "container")?;
+//! let job = ContainerJob::parse(request)?;
 //! assert_eq!(job.shared_directory(), "/canyon/work");
 //! assert_eq!(job.timeout_seconds(), 3_600);
 //! # Ok::<(), canyon_domain::field_error::FieldErrors>(())
 //! ```
 
+pub mod allowed_images;
 mod files;
 pub mod results;
 mod run;
+mod templates;
 
 pub use files::{Encoding, JobFile};
-pub use run::{ContainerRun, ContainerTask};
+pub use run::{ContainerLaunch, ContainerRun, ContainerTask};
 
 use crate::field_error::FieldErrors;
 use crate::runner::fields::Fields;
@@ -126,13 +128,13 @@ properties! {
 }
 
 impl ContainerJob {
-    /// Parses a container job, which is at `path`.
+    /// Parses a container job.
     ///
     /// # Errors
     /// Every fault with its path.
-    pub fn parse(value: Value, path: &str) -> Result<Self, FieldErrors> {
+    pub fn parse(value: Value) -> Result<Self, FieldErrors> {
         let mut faults = FieldErrors::default();
-        let job = Fields::read(value, path, &mut faults, Self::read);
+        let job = Fields::read(value, "", &mut faults, Self::read);
         faults.into_result(job.unwrap_or_default())
     }
 
@@ -160,6 +162,7 @@ impl ContainerJob {
             let given = self.files.clone().unwrap_or_default();
             files::read(given, self.shared_directory(), fields);
         }
+        fields.faults("", self.check_templates());
     }
 
     /// The folder that the program starts in.

@@ -2,7 +2,7 @@ use super::*;
 use serde_json::json;
 
 fn faults(job: Value) -> Vec<String> {
-    let faults = ContainerJob::parse(job, "").unwrap_err();
+    let faults = ContainerJob::parse(job).unwrap_err();
     faults.iter().map(|fault| format!("{}: {}", fault.path, fault.reason)).collect()
 }
 
@@ -12,7 +12,7 @@ fn a_job_is_stored_as_it_was_given() {
         "image": "ghcr.io/acme/bucket@sha256:aa", "command": ["/opt/bucket"], "args": ["--all"],
         "variables": {"REGION": "eu"}, "files": {"a/b.json": "{}"}, "inputs": {"size": 3}, "timeout_seconds": 10,
     });
-    let job = ContainerJob::parse(given.clone(), "").unwrap();
+    let job = ContainerJob::parse(given.clone()).unwrap();
     assert_eq!(serde_json::to_value(&job).unwrap(), given);
     assert_eq!(serde_json::from_value::<ContainerJob>(given).unwrap(), job);
 }
@@ -32,7 +32,7 @@ fn files_lie_in_the_shared_directory_each_once_and_within_the_limits() {
     let given = job(json!({
         "a/./b": "x", "/home/me/c/../d": {"content": "aGk=", "encoding": "base64", "mode": "0755"},
     }));
-    let read = ContainerJob::parse(given, "");
+    let read = ContainerJob::parse(given);
     let files = read.unwrap().files();
     assert_eq!(files.keys().collect::<Vec<_>>(), ["a/b", "d"]);
     assert_eq!(files["d"], JobFile { content: b"hi".to_vec(), mode: 0o755 });

@@ -40,7 +40,7 @@ impl Environment {
         after.resources.record_end(deployment);
         let left = left_by(deployment);
         if self.removed_by == Some(deployment.id) {
-            let is_empty = left == 0 && after.unfinished().is_none();
+            let is_empty = left == 0 && after.unfinished().is_none() && after.resources.is_empty();
             if deployment.status == Status::Succeeded && is_empty && after.queue.is_idle() {
                 return AfterEnd::Remove;
             }

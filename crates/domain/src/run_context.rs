@@ -34,21 +34,22 @@ pub struct RunContext {
 /// Whether a run may change the value: it has a reference, or stands for the text of one.
 pub fn is_template(value: &Json) -> bool {
     match value {
-        Json::String(text) => text.contains(OPENING) || text.contains(ESCAPED_OPENING),
+        Json::String(text) => is_template_text(text),
         Json::Array(items) => items.iter().any(is_template),
         Json::Object(fields) => fields.values().any(is_template),
         Json::Null | Json::Bool(_) | Json::Number(_) => false,
     }
 }
 
+/// The same for a text.
+pub fn is_template_text(text: &str) -> bool {
+    text.contains(OPENING) || text.contains(ESCAPED_OPENING)
+}
+
 /// Notes every text in the value at `path` with a reference that no run has a value for.
 pub fn check(path: &str, value: &Json, faults: &mut FieldErrors) {
     match value {
-        Json::String(text) => {
-            if let Some(reason) = fault_of(text) {
-                faults.add(path, reason);
-            }
-        }
+        Json::String(text) => check_text(path, text, faults),
         Json::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 check(&format!("{path}[{index}]"), item, faults);
@@ -61,6 +62,13 @@ pub fn check(path: &str, value: &Json, faults: &mut FieldErrors) {
             }
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+/// Notes the text at `path` if it has a reference that no run has a value for.
+pub fn check_text(path: &str, text: &str, faults: &mut FieldErrors) {
+    if let Some(reason) = fault_of(text) {
+        faults.add(path, reason);
     }
 }
 
@@ -91,7 +99,7 @@ impl RunContext {
     /// One value with those of this run, at every depth.
     pub fn expand(&self, value: &Json) -> Json {
         match value {
-            Json::String(text) => Json::String(self.text(text)),
+            Json::String(text) => Json::String(self.expand_text(text)),
             Json::Array(items) => Json::Array(items.iter().map(|item| self.expand(item)).collect()),
             Json::Object(fields) => {
                 let fields = fields.iter().map(|(name, field)| (name.clone(), self.expand(field)));
@@ -101,7 +109,8 @@ impl RunContext {
         }
     }
 
-    fn text(&self, mut rest: &str) -> String {
+    /// A text with the values of this run.
+    pub fn expand_text(&self, mut rest: &str) -> String {
         let mut expanded = String::new();
         while let Some(at) = rest.find('$') {
             expanded.push_str(&rest[..at]);

@@ -11,6 +11,7 @@ pub mod aks;
 pub mod certificate;
 pub(crate) mod check_step;
 pub mod configuration;
+pub mod container_limits;
 pub mod docker;
 pub mod ecs;
 pub mod eks;
@@ -216,7 +217,8 @@ impl RunnerDefinition {
 
     /// The configuration without what concerns only the jobs to come.
     fn way_to_jobs(&self) -> Value {
-        const OF_JOBS_TO_COME: [&str; 8] = [
+        const OF_JOBS_TO_COME: [&str; 9] = [
+            "allowed_images",
             "cpu",
             "environment",
             "identity",

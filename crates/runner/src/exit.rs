@@ -7,6 +7,7 @@
 //! | 2 | the result could not be delivered |
 //! | 10 | only for `canyon-runner metadata-services`: a metadata service answers |
 //! | 64 | a setting is missing or wrong (`EX_USAGE` of sysexits.h) |
+//! | 73 | only for `canyon-runner inject`: the directory cannot be filled (`EX_CANTCREAT`) |
 //! | 75 | another runner has the attempt, or the attempt is over (`EX_TEMPFAIL`); the runner changed nothing, or stopped OpenTofu |
 
 use std::process::ExitCode;

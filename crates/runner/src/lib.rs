@@ -29,6 +29,7 @@ pub mod hcl_blocks;
 pub mod host_processes;
 pub mod identity;
 pub mod inherited_variables;
+pub mod inject;
 pub mod lines;
 pub mod lock;
 pub mod lock_owner_name;

@@ -1,6 +1,7 @@
 //! Accepting a deployment.
 
 use super::App;
+pub use super::container_jobs::ResourceRequest;
 pub use super::idempotency::Idempotency;
 use super::permissions::require;
 use crate::app::error::AppError;
@@ -10,7 +11,8 @@ use canyon_domain::deployment::{Deployment, Mode, Priority, Status, StoredResult
 use canyon_domain::environment_state::StateFacts;
 use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
-use canyon_domain::job::{LogLevel, Module};
+use canyon_domain::job::{Bundle, LogLevel, Module};
+use canyon_domain::kind::Kind;
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::requested_role::RequestedRole;
@@ -36,6 +38,8 @@ pub struct DeploymentRequest {
     pub plan_only: bool,
     /// The module. A destroy or rollback may omit it.
     pub module: Option<Module>,
+    /// The resource that a container job is for, in place of a module.
+    pub resource: Option<ResourceRequest>,
     /// The secret values of its variables, by name.
     pub secret_inputs: BTreeMap<String, SecretJson>,
     /// With [`Mode::Rollback`]: the deployment to repeat.
@@ -60,6 +64,13 @@ pub struct DeploymentRequest {
     pub options: PlanOptions,
     /// With [`Mode::State`]: the command.
     pub state_command: Option<StateCommand>,
+}
+
+impl DeploymentRequest {
+    /// The kind of its job. That of a rollback is known only with the deployment that it repeats.
+    pub(super) fn kind(&self) -> Kind {
+        if self.resource.is_some() { Kind::Container } else { Kind::Tofu }
+    }
 }
 
 /// For the audit record: the state that the environment gives up for the state in the runner's storage.
@@ -144,9 +155,9 @@ impl App {
         order: &DeploymentRequest,
     ) -> Result<Environment, AppError> {
         let environment = self.open_environment(by, order).await?;
-        self.bundle_for(by, order, &environment).await?;
+        let bundle = self.bundle_for(by, order, &environment).await?;
         // Checks whether the queue is full. The result is dropped.
-        self.enqueue(by, order, None, environment.clone())?;
+        self.enqueue(by, order, &bundle, None, environment.clone())?;
         Ok(environment)
     }
 
@@ -161,7 +172,8 @@ impl App {
             let environment = self.open_environment(by, order).await?;
             let bundle = self.bundle_for(by, order, &environment).await?;
             let reads_in = self.reads_in(by, order, &environment).await?;
-            let (deployment, mut environment) = self.enqueue(by, order, reads_in, environment)?;
+            let (deployment, mut environment) =
+                self.enqueue(by, order, &bundle, reads_in, environment)?;
             if !bundle.sealed_inputs.is_empty() && deployment.changes_state() {
                 environment.record_secret_inputs(deployment.id);
             }
@@ -273,6 +285,7 @@ impl App {
         &self,
         by: &Principal,
         order: &DeploymentRequest,
+        bundle: &Bundle,
         reads_in: Option<Vec<ScopedRole>>,
         mut environment: Environment,
     ) -> Result<(Deployment, Environment), AppError> {
@@ -292,7 +305,7 @@ impl App {
             mode: order.mode,
             plan_only: order.plan_only,
             rollback_to: order.rollback_to,
-            container: None,
+            container: bundle.container.as_ref().map(|task| Box::new(task.into())),
             priority: order.priority,
             agent: order.agent.clone(),
             role: order.role.clone(),
@@ -337,6 +350,7 @@ impl App {
             mode: Mode::Destroy,
             plan_only: false,
             module: None,
+            resource: None,
             secret_inputs: BTreeMap::new(),
             rollback_to: None,
             priority: Priority::Normal,
@@ -364,7 +378,8 @@ impl App {
             }
             let bundle = self.bundle_for(by, &order, &environment).await?;
             let reads_in = self.reads_in(by, &order, &environment).await?;
-            let (deployment, mut environment) = self.enqueue(by, &order, reads_in, environment)?;
+            let (deployment, mut environment) =
+                self.enqueue(by, &order, &bundle, reads_in, environment)?;
             environment.status = EnvironmentStatus::Deleting;
             environment.status_message = Some(format!("destroy run {}", deployment.id));
             environment.removed_by = Some(deployment.id);

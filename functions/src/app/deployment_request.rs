@@ -1,5 +1,6 @@
 //! Parses a request to deploy. The API and the event bus receive the same form.
 
+use super::container_request;
 use super::deploy::DeploymentRequest;
 use super::state_command_request;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
@@ -55,6 +56,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         let shown: String = name.chars().take(60).collect();
         run_context::check(&format!("module.inputs[{shown:?}]"), value, &mut faults);
     }
+    let resource = container_request::parse(&body, &mut faults);
     check_secret_inputs(&body, &mut faults);
     let options = PlanOptions::read(&body.targets, &body.replace, body.parallelism, &mut faults);
     let agent = body.agent.map(|agent| agent.parse()).transpose();
@@ -79,6 +81,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
             None => body.plan_only.unwrap_or(body.mode == RequestedMode::PlanOnly),
         },
         module: body.module,
+        resource,
         secret_inputs: body.secret_inputs,
         priority: body.priority.unwrap_or_default(),
         agent,

@@ -277,6 +277,9 @@ impl App {
                      Or deploy once more: a deployment that succeeds as a whole ends that doubt"
                 )));
             }
+            if !force && !environment.resources.is_empty() {
+                return Err(has_container_resources(&environment));
+            }
             if !force && let Some(resources) = environment.unadopted_resources() {
                 return Err(AppError::conflict(format!(
                     "the state of environment `{env}` has {}, and no deployment to it is known to have applied, so \
@@ -294,6 +297,8 @@ impl App {
             let mut record = self.record(by, "environment.delete", path(project, env));
             if force {
                 record.details = self.left_behind(by, &environment).await?;
+                let names = environment.resources.iter().map(|resource| &resource.name);
+                record.details.extend(names.map(|name| format!("resource {name}")));
             }
             let deleted = self.table.delete_environment(by.org, &environment, &record).await?;
             if deleted == Deleted::Yes {
@@ -302,6 +307,21 @@ impl App {
         }
         Err(AppError::contended(env))
     }
+}
+
+/// The refusal that names the resources to destroy, the newest first: it may need an older one.
+fn has_container_resources(environment: &Environment) -> AppError {
+    let Environment { project_id, id, resources, .. } = environment;
+    let commands: Vec<_> = resources
+        .iter()
+        .rev()
+        .map(|resource| format!("canyon destroy {project_id} {id} --resource '{}'", resource.name))
+        .collect();
+    AppError::conflict(format!(
+        "environment `{id}` has resources that container jobs have created; destroy them first, in this order: {}. Or leave them \
+         behind: canyon delete environment {project_id} {id} --force",
+        commands.join("; ")
+    ))
 }
 
 fn protection_in_words(protection: Option<DeletionProtection>) -> String {

@@ -9,7 +9,7 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::inputs::sealing_context;
 use canyon_domain::inventory::Environment;
-use canyon_domain::job::{Bundle, Inputs};
+use canyon_domain::job::Bundle;
 use canyon_domain::json::Json;
 use canyon_domain::run_context::{RunContext, is_template};
 use canyon_domain::variable_scope::VariableScope;
@@ -89,19 +89,22 @@ impl App {
         Ok(())
     }
 
-    /// Replaces references to the run in the inputs of a deployment and in the kept variables that are no secrets. One
+    /// Replaces references to the run in the inputs and the container job of a deployment, and in the kept variables that are no secrets. One
     /// request, if there is a reference.
     pub(super) async fn fill_in(
         &self,
         org: OrgUuid,
         deployment: &Deployment,
         environment: &Environment,
-        inputs: &mut Inputs,
+        bundle: &mut Bundle,
         kept: &mut [JobVariable],
     ) -> Result<(), AppError> {
         let is_open = |one: &&mut JobVariable| !one.secret && is_template(one.value.expose());
         let kept: Vec<_> = kept.iter_mut().filter(is_open).collect();
-        if kept.is_empty() && !inputs.values().any(is_template) {
+        let inputs = &mut bundle.module.inputs;
+        let job = bundle.container.as_mut().map(|task| &mut task.job);
+        let job = job.filter(|job| job.has_templates());
+        if kept.is_empty() && job.is_none() && !inputs.values().any(is_template) {
             return Ok(());
         }
         let organization = self.table.organization(org).await?;
@@ -116,6 +119,9 @@ impl App {
             runner: deployment.runner.clone(),
         };
         context.expand_all(inputs);
+        if let Some(job) = job {
+            job.expand(&context);
+        }
         for variable in kept {
             variable.value = context.expand(variable.value.expose()).into();
         }

@@ -1,10 +1,12 @@
 //! The module of a deployment: from its request, or from an earlier deployment.
 
 use super::App;
+use super::container_jobs::ContainerSource;
 use super::deploy::DeploymentRequest;
 use super::job_inputs::SealedInputs;
 use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE_BYTES;
+use canyon_domain::container::ContainerTask;
 use canyon_domain::deployment::{Deployment, Mode, Status};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::inventory::Environment;
@@ -22,12 +24,19 @@ struct ModuleToRun {
     /// The keys to which the deployment that ran it before encrypted its outputs, and its log.
     outputs_recipient: Option<String>,
     logs_recipient: Option<String>,
+    /// The container job, in place of the module.
+    container: Option<ContainerTask>,
 }
 
 impl From<Module> for ModuleToRun {
     fn from(module: Module) -> Self {
-        let (outputs_recipient, logs_recipient) = (None, None);
-        Self { module, sealed_inputs: SealedInputs::new(), outputs_recipient, logs_recipient }
+        Self {
+            module,
+            sealed_inputs: SealedInputs::new(),
+            outputs_recipient: None,
+            logs_recipient: None,
+            container: None,
+        }
     }
 }
 
@@ -38,6 +47,18 @@ impl From<Bundle> for ModuleToRun {
             sealed_inputs: former.sealed_inputs,
             outputs_recipient: former.encrypted_outputs_recipient,
             logs_recipient: former.encrypted_logs_recipient,
+            container: former.container,
+        }
+    }
+}
+
+impl From<ContainerSource> for ModuleToRun {
+    fn from(source: ContainerSource) -> Self {
+        match source {
+            ContainerSource::Request(task) => {
+                Self { container: Some(task), ..Self::from(Module::empty()) }
+            }
+            ContainerSource::Deployment(bundle) => bundle.into(),
         }
     }
 }
@@ -59,7 +80,37 @@ impl App {
         order: &DeploymentRequest,
         environment: &Environment,
     ) -> Result<Bundle, AppError> {
-        let of = match (&order.module, order.mode) {
+        let of = match (&order.resource, order.mode) {
+            (Some(wanted), _) => self.requested_container(by, wanted, environment).await?.into(),
+            (None, _) => self.module_to_run(by, order, environment).await?,
+        };
+        if let Some(task) = &of.container {
+            self.check_container(by, task, order.mode, environment).await?;
+        }
+        // A caller who encrypted a run does not expect its repetition in clear. A command on the state has outputs of its own.
+        let repeats = order.mode != Mode::State;
+        let former = |of: Option<String>| of.filter(|_| repeats);
+        let outputs = order.encrypted_outputs_recipient.clone();
+        let logs = order.encrypted_logs_recipient.clone();
+        Ok(Bundle {
+            module: of.module,
+            sealed_inputs: of.sealed_inputs,
+            encrypted_outputs_recipient: outputs.or_else(|| former(of.outputs_recipient)),
+            encrypted_logs_recipient: logs.or_else(|| former(of.logs_recipient)),
+            log_level: order.log_level,
+            options: order.options.clone(),
+            state_command: order.state_command.clone(),
+            container: of.container,
+        })
+    }
+
+    async fn module_to_run(
+        &self,
+        by: &Principal,
+        order: &DeploymentRequest,
+        environment: &Environment,
+    ) -> Result<ModuleToRun, AppError> {
+        Ok(match (&order.module, order.mode) {
             (Some(module), Mode::Deploy | Mode::Destroy | Mode::State) => {
                 self.check_module(by, module, environment).await?;
                 let sealed_inputs = self.seal_inputs(by.org, order, environment).await?;
@@ -94,21 +145,6 @@ impl App {
                     "a rollback takes the module of the deployment that it repeats",
                 ));
             }
-        };
-        // A caller who encrypted a run does not expect its repetition in clear. A command on the state has outputs of its own.
-        let repeats = order.mode != Mode::State;
-        let former = |of: Option<String>| of.filter(|_| repeats);
-        let outputs = order.encrypted_outputs_recipient.clone();
-        let logs = order.encrypted_logs_recipient.clone();
-        Ok(Bundle {
-            module: of.module,
-            sealed_inputs: of.sealed_inputs,
-            encrypted_outputs_recipient: outputs.or_else(|| former(of.outputs_recipient)),
-            encrypted_logs_recipient: logs.or_else(|| former(of.logs_recipient)),
-            log_level: order.log_level,
-            options: order.options.clone(),
-            state_command: order.state_command.clone(),
-            container: None,
         })
     }
 
@@ -124,6 +160,7 @@ impl App {
         let (role, scoped_roles) = by.as_reader();
         let own = Some(scoped_roles).filter(|_| role == Role::None);
         let of = match (order.mode, &order.module) {
+            _ if order.resource.is_some() => Self::repeated_for_resource(order, environment),
             (Mode::Destroy | Mode::State, None) => self.applied_deployment(by, environment).await?,
             (Mode::Rollback, _) => order.rollback_to,
             (Mode::Deploy | Mode::Destroy | Mode::State, _) => None,

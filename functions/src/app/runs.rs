@@ -19,7 +19,7 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::inventory::Environment;
-use canyon_domain::job::{Bundle, Executable, Job};
+use canyon_domain::job::{Bundle, Executable, Job, StateTask};
 use canyon_domain::lifecycle::{self, Refused, TOKEN_LIFETIME};
 use canyon_domain::runner::local::Executable as Program;
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
@@ -29,6 +29,7 @@ use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_item::Wake;
 use canyon_store::outcome::Saved;
 use secrecy::ExposeSecret;
+use serde_json::Value;
 
 /// Seconds between two reports when there is nothing to ship.
 const REPORT_SECONDS: u32 = 15;
@@ -52,7 +53,7 @@ pub(crate) struct Proved {
 /// The failure of a job that uses a feature which an older runner would ignore.
 const TOO_OLD: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move a state, judge one \
     that is in doubt, limit how much a run deletes, pass variables to a module, use git credentials, read secret stores, use variables of a runner, \
-    read git repositories by the job's identity at a cloud, nor run a module of an OCI registry. Use the image of this version: `job.image` of the runner";
+    read git repositories by the job's identity at a cloud, run a module of an OCI registry, nor run a container job. Use the image of this version: `job.image` of the runner";
 
 impl App {
     /// The deployment of an attempt whose token has this hash.
@@ -238,14 +239,19 @@ impl App {
         let (executable, variables) = local_settings(&definition);
         let (environment, unfinished) = self.with_unfinished(of.org, environment).await?;
         let storage = &definition.state_storage;
-        let (storage, state) = environment.state_for_job(deployment, storage, unfinished.as_ref());
+        let (backend, state) = if deployment.kind().facts().has_state {
+            let (storage, state) =
+                environment.state_for_job(deployment, storage, unfinished.as_ref());
+            (backend_file(storage, deployment.env_uuid), state)
+        } else {
+            (Value::Null, StateTask::default())
+        };
         let mut kept =
             match Box::pin(self.kept_for_job(of.org, environment.on(&deployment.runner))).await? {
                 Ok(kept) => kept,
                 Err(reason) => return Ok(Err(reason)),
             };
-        let inputs = &mut bundle.module.inputs;
-        self.fill_in(of.org, deployment, &environment, inputs, &mut kept.variables).await?;
+        self.fill_in(of.org, deployment, &environment, &mut bundle, &mut kept.variables).await?;
         self.open_inputs(of.org, &environment, &mut bundle, &mut kept).await?;
         let former_inputs = self.former_inputs(of.org, &environment, deployment.id).await?;
         kept.former_secrets.extend(former_inputs);
@@ -260,7 +266,7 @@ impl App {
             mode: deployment.mode,
             plan_only: deployment.plan_only,
             bundle,
-            backend: backend_file(storage, deployment.env_uuid),
+            backend,
             state,
             max_deletions: environment.allowed_deletions(deployment.max_deletions),
             executable,

@@ -21,6 +21,7 @@ use canyon_api::page::{Page, PageQuery};
 use canyon_domain::deployment::{self, Status};
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
+use canyon_domain::job::Bundle;
 use canyon_domain::principal::CallerId;
 use canyon_domain::run_kind::RunKind;
 use canyon_store::deployment_lists::DeploymentFilter;
@@ -201,10 +202,15 @@ async fn get(
     let bundle = app.bundle_of(&caller, &found).await?;
     let state_command = bundle.as_ref().and_then(|bundle| bundle.state_command.as_ref());
     let state_command = state_command.map(ToString::to_string);
-    let module = bundle.map(|bundle| render::module(&found, bundle));
+    let (module, container) = match bundle {
+        Some(Bundle { container: Some(task), .. }) => {
+            (None, Some(render::container(&found, task.job)))
+        }
+        bundle => (bundle.map(|bundle| render::module(&found, bundle)), None),
+    };
     let created_by_name = app.names(&caller, [found.created_by]).await?.of(found.created_by);
     let answer = render::deployment(&caller.org_id, &found, waiting);
-    Ok(Json(Deployment { module, state_command, created_by_name, ..answer }))
+    Ok(Json(Deployment { module, container, state_command, created_by_name, ..answer }))
 }
 
 /// Wait for the end of a deployment.

@@ -1,9 +1,11 @@
 //! Renders deployments.
 
+use canyon_api::deployed_container::DeployedContainer;
 use canyon_api::deployed_module::DeployedModule;
 use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, Waiting};
 use canyon_api::fallback::Fallback;
 use canyon_domain::attempt::{Attempt, Outcome};
+use canyon_domain::container::ContainerJob;
 use canyon_domain::failure::Phase;
 use canyon_domain::fetched_module::FetchedModule;
 use canyon_domain::ids::OrgId;
@@ -25,6 +27,8 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         created_by: of.created_by.0,
         created_by_name: None,
         completed_at: of.completed_at,
+        kind: of.kind().as_str().to_owned(),
+        resource: of.container.as_ref().map(|run| run.resource.to_string()),
         mode: of.mode.as_str().to_owned(),
         plan_only: of.plan_only,
         partial: of.partial,
@@ -45,6 +49,7 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         duration_seconds: of.completed_at.and_then(|end| seconds_between(of.created_at, end)),
         logs_removed_at: of.logs_removed.map(|removal| removal.at),
         module: None,
+        container: None,
         state_command: None,
         attempts: Vec::new(),
     }
@@ -79,6 +84,23 @@ pub(super) fn module(of: &deployment::Deployment, bundle: Bundle) -> DeployedMod
         hidden_inputs: hidden,
         targets: addresses(&bundle.options.targets),
         replace: addresses(&bundle.options.replace),
+    }
+}
+
+/// The container job of a deployment. Its values stay hidden: Canyon does not know which of them are secrets.
+pub(super) fn container(of: &deployment::Deployment, job: ContainerJob) -> DeployedContainer {
+    DeployedContainer {
+        digest: of.fetched().and_then(commit),
+        shared_directory: job.shared_directory().to_owned(),
+        timeout_seconds: job.timeout_seconds(),
+        grace_seconds: job.grace_seconds(),
+        idempotent: job.idempotent == Some(true),
+        image: job.image,
+        command: job.command,
+        args: job.args,
+        variables: job.variables.into_iter().flatten().map(|(name, _)| name).collect(),
+        files: job.files.into_iter().flatten().map(|(path, _)| path).collect(),
+        inputs: job.inputs.into_iter().flatten().map(|(name, _)| name).collect(),
     }
 }
 

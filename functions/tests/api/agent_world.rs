@@ -96,7 +96,7 @@ pub(crate) async fn order_next(api: &Api, id: &str) -> (String, Value) {
             project: deployment.project.clone(),
             env: deployment.env.clone(),
             launched_at: attempt.launched_at,
-            image: None,
+            container: None,
         },
         target: settings.and_then(|settings| settings.agents.clone()),
         only_agent: None,

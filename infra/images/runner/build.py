@@ -55,7 +55,12 @@ def main():
 
     own = f"canyon-{given.kind}"
     top = Layer()
-    top.file(f"usr/bin/{own}", Path(given.program).read_bytes(), 0o755, own)
+    program = Path(given.program).read_bytes()
+    top.file(f"usr/bin/{own}", program, 0o755, own)
+    if rootfs.has_injected(given.kind):
+        # A hard link in the archive. A symbolic one would not do: Kubernetes jobs of modules mount their work folder at
+        # this path.
+        top.file(f"{rootfs.INJECTED}/bin/{own}", program, 0o755, own)
     lock = "".join(f"{package}\n" for package in packages).encode()
     top.file(f"{sbom.folder(given.kind)}/packages.lock", lock, 0o644, rootfs.own(given.kind))
     files = [file for _, part in parts for file in part["files"]]

@@ -1,6 +1,7 @@
 """The layer from Debian: the CA bundle, and for the runner the files that git, ssh and scripts need."""
 
 import json
+from pathlib import Path
 
 import elf
 import licences
@@ -8,11 +9,18 @@ from debian import Unavailable
 from layer import Layer
 
 BUNDLE = "etc/ssl/certs/ca-certificates.crt"
+# The tree that a container job finds in a volume at this path: crates/runner/src/inject.rs describes it.
+INJECTED = "canyon"
 
 
 def own(kind):
     """The component that the files of an image's own folder belong to."""
     return f"canyon-{kind}-image"
+
+
+def has_injected(kind):
+    """Whether the image has the tree for container jobs. Agents start no such job in their own image."""
+    return kind == "runner"
 
 
 def read_table(path):
@@ -30,6 +38,11 @@ def build(debian, packages, folder):
         _add_package(layer, certificates, debian, package, patterns[package.name])
     bundle = b"".join(content for _, content in sorted(certificates.items()))
     layer.file(BUNDLE, bundle, 0o644, "ca-certificates")
+    if has_injected(folder.name):
+        # A hard link in the archive, because its content is the same.
+        layer.file(f"{INJECTED}/bin/{Path(BUNDLE).name}", bundle, 0o644, "ca-certificates")
+        for name in ("run", "work"):
+            layer.folder(f"{INJECTED}/{name}", 0o1777)
     for source in sorted((folder / "etc").iterdir()):
         layer.file(f"etc/{source.name}", source.read_bytes(), 0o644, own(folder.name))
     # One tree below /usr, as on an installed Debian 12.

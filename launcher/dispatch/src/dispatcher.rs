@@ -4,6 +4,7 @@ use crate::check::CheckReports;
 use crate::error::DispatchError;
 use async_trait::async_trait;
 use canyon_domain::{
+    container::ContainerLaunch,
     deadline::Observation,
     ids::{DeploymentId, EnvId, ProjectId},
 };
@@ -43,9 +44,9 @@ pub struct Launch {
     /// When the attempt was written, or taken by an agent. A platform that forgets what it started
     /// is not asked to repeat a start long after that.
     pub launched_at: Timestamp,
-    /// The container job's image, into which the platform brings the runner program. Without it, the job runs in the
+    /// A container job's image, into which the platform brings the runner program. Without it, the job runs in the
     /// runner's image.
-    pub image: Option<String>,
+    pub container: Option<ContainerLaunch>,
 }
 
 /// The variable that makes the runner also write its log to its standard output, which is all that
@@ -53,6 +54,10 @@ pub struct Launch {
 /// repeated here because neither crate may depend on the other.
 #[cfg(any(feature = "docker", feature = "ecs", feature = "kubernetes"))]
 const LOG_TO_STDOUT: &str = "CANYON_LOG_TO_STDOUT";
+
+/// The variable that names the image of a container job, for the runner program in it.
+#[cfg(any(feature = "docker", feature = "kubernetes"))]
+pub(crate) const JOB_IMAGE: &str = "CANYON_JOB_IMAGE";
 
 #[cfg(any(feature = "docker", feature = "ecs", feature = "kubernetes"))]
 impl Launch {

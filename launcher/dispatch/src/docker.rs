@@ -19,6 +19,7 @@ mod engine;
 mod engine_user;
 mod host_gateway;
 mod image;
+mod injection;
 mod log;
 mod metadata;
 mod names;
@@ -48,10 +49,9 @@ use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::RunnerUuid;
 use container::Plan;
 use engine::Engine;
-use image::Pulls;
+use image::{ImageOf, Pulls};
 use log::LogCache;
 use names::container_name;
-use secrecy::ExposeSecret as _;
 use settings::ValidSettings;
 use state::Life;
 use std::collections::{HashMap, HashSet};
@@ -257,6 +257,7 @@ impl DockerDispatcher {
     /// Removes a container whose process does not live. Returns whether nothing is left of it.
     async fn remove(&self, job: &JobRef) -> Result<bool, DispatchError> {
         let docker = self.docker().await?;
+        self.remove_injector(&docker, job).await?;
         let how = RemoveContainerOptionsBuilder::default().v(true).build();
         match docker.remove_container(&container_name(job), Some(how)).await {
             Ok(()) => Ok(true),
@@ -292,13 +293,23 @@ impl Dispatcher for DockerDispatcher {
     async fn start(&self, launch: &Launch) -> Result<Started, DispatchError> {
         let plan = Plan::new(&self.platform.settings, self.target()?)?;
         let docker = self.docker().await?;
-        let user = self.image(&docker, plan.image, launch).await?;
+        let mut image = self.image(&docker, plan.image, ImageOf::Runner, launch).await?;
+        if let Some(job) = &launch.container {
+            image = self.image(&docker, &job.image, ImageOf::Job, launch).await?;
+            self.inject(&docker, &plan, launch).await?;
+        }
         let how =
             CreateContainerOptionsBuilder::default().name(&container_name(&launch.job)).build();
-        match docker.create_container(Some(how), plan.container(launch, &user)).await {
+        let created = docker.create_container(Some(how), plan.container(launch, &image)).await;
+        if launch.container.is_some()
+            && let Err(error) = self.remove_injector(&docker, &launch.job).await
+        {
+            tracing::warn!(job = ?launch.job, %error, "leaves the container that has filled the job's volume");
+        }
+        match created {
             Ok(_) => {
                 let begun = self.begin(&docker, launch).await;
-                begun.map_err(|error| without_claim_code(error, launch))?;
+                begun.map_err(|error| refusal::without_claim_code(error, launch))?;
                 Ok(Started::Now(self.engine_id(&docker).await))
             }
             Err(error) if matches!(engine::status_and_message(&error), Some((409, _))) => {
@@ -306,7 +317,7 @@ impl Dispatcher for DockerDispatcher {
             }
             Err(error) => {
                 let error = refusal::of_start(&self.platform.engine, &error);
-                Err(without_claim_code(error, launch))
+                Err(refusal::without_claim_code(error, launch))
             }
         }
     }
@@ -385,12 +396,4 @@ impl Dispatcher for DockerDispatcher {
     async fn check(&self, reports: &CheckReports) {
         self.check_steps(reports).await;
     }
-}
-
-/// The engine may quote the request that it refuses.
-fn without_claim_code(mut error: DispatchError, launch: &Launch) -> DispatchError {
-    if let Some(code) = launch.environment.get("CANYON_CLAIM_CODE") {
-        error.failure.message = error.failure.message.replace(code.expose_secret(), "(claim code)");
-    }
-    error
 }

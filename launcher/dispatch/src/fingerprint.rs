@@ -15,9 +15,9 @@ pub(crate) fn of_launch(launch: &Launch) -> String {
         .map(|(name, value)| (name.as_str(), value.expose_secret()))
         .collect();
     let (project, env) = (launch.project.to_string(), launch.env.to_string());
-    match &launch.image {
+    match &launch.container {
         None => of(&(environment, project, env)),
-        Some(image) => of(&(environment, project, env, image)),
+        Some(container) => of(&(environment, project, env, container)),
     }
 }
 
@@ -31,6 +31,7 @@ pub(crate) fn of(value: &impl Serialize) -> String {
 mod tests {
     use super::*;
     use crate::JobRef;
+    use canyon_domain::container::ContainerLaunch;
     use canyon_domain::ids::DeploymentId;
     use jiff::Timestamp;
 
@@ -41,7 +42,7 @@ mod tests {
             project: "shop".parse().unwrap(),
             env: "dev".parse().unwrap(),
             launched_at: Timestamp::UNIX_EPOCH,
-            image: None,
+            container: None,
         }
     }
 
@@ -53,7 +54,8 @@ mod tests {
         assert_ne!(of_launch(&one), of_launch(&launch("cyc_2")));
         let elsewhere = Launch { env: "other".parse().unwrap(), ..one.clone() };
         assert_ne!(of_launch(&one), of_launch(&elsewhere));
-        let in_image = Launch { image: Some("a".to_owned()), ..one.clone() };
+        let container = ContainerLaunch { image: "a".to_owned(), stop_seconds: 70 };
+        let in_image = Launch { container: Some(container), ..one.clone() };
         assert_ne!(of_launch(&one), of_launch(&in_image));
         assert!(!of_launch(&one).contains("cyc_1"));
         // Jobs that run now have fingerprints of an older version, so the form must not change.

@@ -20,6 +20,7 @@ mod cloud_answer;
 mod cluster_id;
 mod comparison;
 mod connect;
+mod container_job;
 mod deaths;
 mod defaults;
 mod errors;

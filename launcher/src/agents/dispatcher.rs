@@ -118,7 +118,7 @@ impl AgentDispatcher {
                 project: launch.project.clone(),
                 env: launch.env.clone(),
                 launched_at: launch.launched_at,
-                image: launch.image.clone(),
+                container: launch.container.clone(),
             },
             priority: 0,
             offer: None,

@@ -10,6 +10,7 @@ pub(crate) use self::flags::RunFlags;
 use self::limit::{Limit, Next};
 #[cfg(feature = "local")]
 use self::place::{Choice, Place};
+use super::container_flags::{ContainerFlags, ContainerOfRequest};
 use super::module_flags::{ModuleFlags, ModuleOfRequest};
 use crate::confirm;
 use crate::environment_facts::EnvironmentFacts;
@@ -30,7 +31,7 @@ use uuid::Uuid;
 
 /// What to deploy, and to which environment.
 #[derive(Debug, clap::Args)]
-#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["module", "destroy"])))]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["module", "destroy", "container"])))]
 pub(crate) struct Arguments {
     /// The project
     project: String,
@@ -38,7 +39,10 @@ pub(crate) struct Arguments {
     environment: String,
     #[command(flatten)]
     module: ModuleFlags,
-    /// Destroy everything in the environment's state; without --module, with the last deployment's module
+    #[command(flatten)]
+    container: ContainerFlags,
+    /// Destroy everything in the environment's state; without --module, with the last deployment's module. With --resource,
+    /// destroy this resource
     #[arg(long)]
     destroy: bool,
     #[command(flatten)]
@@ -52,6 +56,7 @@ pub(crate) struct Request {
     pub(crate) environment: String,
     pub(crate) mode: RequestedMode,
     pub(crate) module: ModuleFlags,
+    pub(crate) container: ContainerFlags,
     /// With the mode `rollback`: the deployment to repeat.
     pub(crate) rollback_to: Option<Uuid>,
     pub(crate) flags: RunFlags,
@@ -68,9 +73,10 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let Arguments { project, environment, module, destroy, flags } = arguments;
+    let Arguments { project, environment, module, container, destroy, flags } = arguments;
     let mode = if destroy { RequestedMode::Destroy } else { RequestedMode::Deploy };
-    let request = Request { project, environment, mode, module, rollback_to: None, flags };
+    let rollback_to = None;
+    let request = Request { project, environment, mode, module, container, rollback_to, flags };
     execute(request, client, output).await
 }
 
@@ -102,7 +108,7 @@ pub(crate) async fn execute(
     #[cfg(not(feature = "local"))]
     let module = request.module.resolve(client, output).await?;
     let limit = Limit::of(&request);
-    let body = body(&request, module);
+    let body = body(&request, module, request.container.resolve()?);
     let key = request.flags.idempotency_key.unwrap_or_else(new_key);
     if request.flags.no_wait {
         let deployment = create(client, &limit.apply_to(&body), &key, output).await?;
@@ -135,11 +141,13 @@ async fn confirm_destroy(
         return Ok(());
     }
     let environment = request.target();
-    let what = match &request.flags.target[..] {
-        [] => "everything".to_owned(),
-        targets => targets.join(", "),
+    let name = environment.full_name();
+    let action = match (request.container.resource(), &request.flags.target[..]) {
+        (Some(resource), _) => format!("destroy the resource {resource} of {name}"),
+        (None, _) if request.container.is_given() => format!("destroy a resource of {name}"),
+        (None, []) => format!("destroy everything in the state of {name}"),
+        (None, targets) => format!("destroy {} in the state of {name}", targets.join(", ")),
     };
-    let action = format!("destroy {what} in the state of {}", environment.full_name());
     confirm::require_yes(request.flags.yes, &action)?;
     if request.flags.yes {
         return Ok(());
@@ -234,11 +242,13 @@ fn joined(recipients: &[String]) -> Option<String> {
     (!recipients.is_empty()).then(|| recipients.join(","))
 }
 
-fn body(request: &Request, of: ModuleOfRequest) -> DeploymentCreateBody {
+fn body(request: &Request, of: ModuleOfRequest, job: ContainerOfRequest) -> DeploymentCreateBody {
     let flags = &request.flags;
     DeploymentCreateBody {
         plan_only: flags.plan_only.then_some(true),
         module: of.module,
+        container: job.container,
+        resource: job.resource,
         secret_inputs: of.secret_inputs,
         rollback_to_deployment_id: request.rollback_to,
         encrypted_outputs_recipient: joined(&flags.outputs_recipient),

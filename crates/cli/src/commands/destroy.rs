@@ -1,5 +1,6 @@
 //! `canyon destroy`: another name of `canyon deploy --destroy`.
 
+use super::container_flags::ContainerFlags;
 use super::deploy::{self, Request, RunFlags};
 use super::module_flags::ModuleFlags;
 use crate::error::CliError;
@@ -18,6 +19,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     module: ModuleFlags,
     #[command(flatten)]
+    container: ContainerFlags,
+    #[command(flatten)]
     flags: RunFlags,
 }
 
@@ -26,8 +29,8 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let Arguments { project, environment, module, flags } = arguments;
-    let mode = RequestedMode::Destroy;
-    let request = Request { project, environment, mode, module, rollback_to: None, flags };
+    let Arguments { project, environment, module, container, flags } = arguments;
+    let (mode, rollback_to) = (RequestedMode::Destroy, None);
+    let request = Request { project, environment, mode, module, container, rollback_to, flags };
     deploy::execute(request, client, output).await
 }

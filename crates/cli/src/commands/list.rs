@@ -3,6 +3,7 @@
 use crate::answer::json;
 use crate::commands::{audit, git_credentials, variable_uses, variables};
 use crate::deployment_overview;
+use crate::environment_resources;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
@@ -59,6 +60,14 @@ enum What {
         /// Only those that wait to be adopted
         #[arg(long)]
         pending: bool,
+    },
+    /// What container jobs have created in an environment, the oldest first
+    #[command(visible_alias = "resource")]
+    Resources {
+        /// The project
+        project: String,
+        /// The environment
+        environment: String,
     },
     /// Deployments, newest first
     #[command(visible_alias = "deployment")]
@@ -161,6 +170,13 @@ pub(crate) async fn run(
             output.list(rows, &DEPLOYMENT_COLUMNS)?;
             return Ok(Exit::Ok);
         }
+        What::Resources { project, environment } => {
+            let environment = Resource::environment(project, environment);
+            let found = environment_resources::read(client, &environment).await?;
+            let rows = found.iter().map(json).collect::<Result<_, _>>()?;
+            output.list(rows, &RESOURCE_COLUMNS)?;
+            return Ok(Exit::Ok);
+        }
         What::Audit(filter) => return audit::run(filter, client, output).await,
     };
     let mut items = client.list(&resource::collection(kind, project.as_deref()), &filter).await?;
@@ -184,6 +200,8 @@ pub(crate) async fn run(
     Ok(Exit::Ok)
 }
 
+const RESOURCE_COLUMNS: [&str; 5] = ["name", "status", "deployment_id", "created_at", "updated_at"];
+
 const DEPLOYMENT_COLUMNS: [&str; 8] = [
     "id",
     "project_id",
@@ -203,10 +221,16 @@ fn show_types(runner: &mut Value) {
     }
 }
 
-/// Copies the number of resources out of an environment's state; `?` means that there may be more.
+/// Counts the resources of an environment, in its state and of container jobs; `?` means that there may be more.
 fn show_resources(environment: &mut Value) {
     let state = &environment["state"];
-    let count = match (state["resources"].as_u64(), state["uncertain"].as_bool()) {
+    let of_containers = environment["resources"].as_array().map(Vec::len);
+    let of_state = state["resources"].as_u64();
+    let count = match (of_state, of_containers) {
+        (None, None) => None,
+        (of_state, more) => Some(of_state.unwrap_or_default() + more.unwrap_or_default() as u64),
+    };
+    let count = match (count, state["uncertain"].as_bool()) {
         (Some(count), Some(true)) => format!("{count}?").into(),
         (Some(count), _) => count.into(),
         (None, Some(true)) => "?".into(),

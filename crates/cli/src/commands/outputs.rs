@@ -1,5 +1,6 @@
 //! `canyon outputs`.
 
+use super::container_flags::ResourceFlag;
 use crate::answer::exact;
 use crate::deployment_history::{DeploymentHistory, MAX_SEARCHED, filter_of, no_deployment};
 use crate::deployment_target;
@@ -9,7 +10,7 @@ use crate::identity::Key;
 use crate::output::{Format, Output};
 use crate::resource::Resource;
 use crate::retry::retry_call;
-use crate::{hint, summary};
+use crate::{environment_resources, hint, summary};
 use canyon_api::client::Client;
 use canyon_api::deployment::Output as ModuleOutput;
 use canyon_domain::json::Json;
@@ -24,6 +25,8 @@ pub(crate) struct Arguments {
     /// only this output: text is printed without quotes
     #[arg(value_name = "DEPLOYMENT|PROJECT ENVIRONMENT|NAME", num_args = 1..=3, required = true)]
     what: Vec<String>,
+    #[command(flatten)]
+    resource: ResourceFlag,
     /// `age` secret key to decrypt the outputs with, the sensitive ones too
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
@@ -34,7 +37,7 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let what = What::parse(arguments.what)?;
+    let what = What::parse(arguments.what, arguments.resource.resource)?;
     let id = &what.deployment(client, output).await?;
     let outputs = match &arguments.identity {
         Some(file) => decrypted(client, id, file, output).await?,
@@ -51,21 +54,25 @@ pub(crate) async fn run(
 /// Whose outputs to show, and which of them.
 enum What {
     Deployment { given: String, name: Option<String> },
-    Environment { environment: Resource, name: Option<String> },
+    Environment { environment: Resource, resource: Option<String>, name: Option<String> },
 }
 
 impl What {
     /// The id of a project begins with a letter. So does the end of some ids of deployments: with a name, such an
     /// end is read as a project.
-    fn parse(given: Vec<String>) -> Result<Self, CliError> {
+    fn parse(given: Vec<String>, resource: Option<String>) -> Result<Self, CliError> {
         let mut given = given.into_iter();
         Ok(match (given.next(), given.next(), given.next()) {
+            (Some(_), None, _) if resource.is_some() => {
+                return Err(CliError::usage("--resource needs the project and the environment"));
+            }
             (Some(given), None, _) => Self::Deployment { given, name: None },
-            (Some(given), Some(name), None) if is_deployment(&given) => {
+            (Some(given), Some(name), None) if resource.is_none() && is_deployment(&given) => {
                 Self::Deployment { given, name: Some(name) }
             }
             (Some(project), Some(environment), name) => {
-                Self::Environment { environment: Resource::environment(project, environment), name }
+                let environment = Resource::environment(project, environment);
+                Self::Environment { environment, resource, name }
             }
             // clap requires the first one.
             (None, _, _) => return Err(CliError::usage("no deployment is given")),
@@ -81,8 +88,13 @@ impl What {
     async fn deployment(&self, client: &Client, output: Output) -> Result<String, CliError> {
         match self {
             Self::Deployment { given, .. } => deployment_target::of_id(client, given).await,
-            Self::Environment { environment, .. } => {
-                let id = last_applied(client, environment).await?;
+            Self::Environment { environment, resource, .. } => {
+                let id = match resource {
+                    Some(resource) => {
+                        environment_resources::last_success(client, environment, resource).await?
+                    }
+                    None => last_applied(client, environment).await?,
+                };
                 output.notice(&format!("deployment {id}"));
                 Ok(id)
             }
@@ -103,7 +115,9 @@ async fn last_applied(client: &Client, environment: &Resource) -> Result<String,
     while let Some(deployment) = history.next().await? {
         is_empty = false;
         let is_on_state = deployment.mode == "state";
-        if deployment.status != "succeeded" || deployment.plan_only || is_on_state {
+        let is_of_resource = deployment.resource.is_some();
+        if deployment.status != "succeeded" || deployment.plan_only || is_on_state || is_of_resource
+        {
             continue;
         }
         let id = deployment.id.to_string();

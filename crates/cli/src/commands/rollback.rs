@@ -1,5 +1,6 @@
 //! `canyon rollback`.
 
+use super::container_flags::ContainerFlags;
 use super::deploy::{self, Request, RunFlags};
 use super::module_flags::ModuleFlags;
 use crate::deployment_history::{DeploymentHistory, MAX_SEARCHED, filter_of, no_deployment};
@@ -46,6 +47,7 @@ pub(crate) async fn run(
         environment,
         mode: RequestedMode::Rollback,
         module: ModuleFlags::default(),
+        container: ContainerFlags::default(),
         rollback_to: Some(rollback_to),
         flags,
     };
@@ -60,7 +62,8 @@ async fn before_current(client: &Client, environment: &Resource) -> Result<Deplo
     let mut is_empty = true;
     while let Some(deployment) = history.next().await? {
         is_empty = false;
-        if deployment.plan_only || deployment.mode == "state" {
+        // A container job is repeated only by its id: it is for one of many resources.
+        if deployment.plan_only || deployment.mode == "state" || deployment.resource.is_some() {
             continue;
         }
         if deployment.completed_at.is_none() {

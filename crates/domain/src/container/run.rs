@@ -29,6 +29,37 @@ pub struct ContainerRun {
     pub idempotent: bool,
 }
 
+/// What a platform must know of a container job to start it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerLaunch {
+    /// Its image.
+    pub image: String,
+    /// Seconds from the request to stop until the kill.
+    pub stop_seconds: u32,
+}
+
+impl ContainerRun {
+    /// Seconds in which the runner program ends what the program has left, and delivers the result.
+    const DELIVERY: u32 = 10;
+    /// Seconds before the program, for the files and the source.
+    const PREPARATION: u32 = 60;
+
+    /// What its platform must know.
+    pub fn launch(&self) -> ContainerLaunch {
+        ContainerLaunch { image: self.image.clone(), stop_seconds: self.stop_seconds() }
+    }
+
+    /// Seconds from the request to stop until the kill of the job.
+    pub fn stop_seconds(&self) -> u32 {
+        self.grace_seconds + Self::DELIVERY
+    }
+
+    /// Seconds from the claim until the result.
+    pub fn run_seconds(&self) -> u32 {
+        Self::PREPARATION + self.timeout_seconds + self.stop_seconds()
+    }
+}
+
 impl From<&ContainerTask> for ContainerRun {
     fn from(task: &ContainerTask) -> Self {
         let ContainerTask { resource, job } = task;

@@ -118,6 +118,11 @@ impl RunnerType {
         self.facts().launched_by
     }
 
+    /// Whether its runners run container jobs.
+    pub const fn runs_containers(self) -> bool {
+        self.facts().place.runs_containers()
+    }
+
     /// Whether an agent launches the jobs; otherwise Canyon does.
     pub const fn needs_agent(self) -> bool {
         matches!(self.launched_by(), LaunchedBy::Agent)
@@ -162,6 +167,11 @@ impl RunnerConfiguration {
     /// The identity of its jobs at clouds.
     pub fn job_identity(&self) -> Option<&JobIdentity> {
         self.kind().job().and_then(JobSettings::identity)
+    }
+
+    /// The images that container jobs may run. `None` allows every image.
+    pub fn allowed_images(&self) -> Option<&[String]> {
+        self.kind().job().and_then(JobSettings::allowed_images)
     }
 
     /// The variables that the definition sets in a job's container.

@@ -6,7 +6,7 @@ use super::check_step::CheckStep;
 use super::kind::{Facts, JobPlace, JobSettings, Kind, LaunchedBy};
 use super::properties::properties;
 use super::{
-    patterns::{EXTRA_HOST, IMAGE, VALUE, VARIABLE},
+    patterns::{ALLOWED_IMAGE, EXTRA_HOST, IMAGE, MAX_ALLOWED_IMAGES, VALUE, VARIABLE},
     timeouts::TimeoutSettings,
 };
 use crate::job_identity::JobIdentity;
@@ -32,6 +32,9 @@ properties! {
         pub environment: Option<BTreeMap<String, String>> = text_map(200, &VARIABLE, &VALUE),
         /// Further entries of `/etc/hosts`: `NAME:ADDRESS`.
         pub extra_hosts: Option<Vec<String>> = texts(&(0..=64), &EXTRA_HOST),
+        /// The images that container jobs may run; `*` stands for any text without `/`, `**` for any text. Default: every
+        /// image.
+        pub allowed_images: Option<Vec<String>> = texts(&(0..=MAX_ALLOWED_IMAGES), &ALLOWED_IMAGE),
         /// Memory limit, in MiB.
         pub memory_limit: Option<u32> = number(64..=1_048_576),
         /// The job's identity at clouds.

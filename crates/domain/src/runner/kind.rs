@@ -32,6 +32,16 @@ pub enum JobPlace {
     Machine,
 }
 
+impl JobPlace {
+    /// Whether a job there can run in an image of its own.
+    pub(super) const fn runs_containers(self) -> bool {
+        match self {
+            Self::Docker | Self::Cluster => true,
+            Self::Ecs | Self::Machine => false,
+        }
+    }
+}
+
 /// Who launches the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchedBy {
@@ -89,6 +99,15 @@ impl<'a> JobSettings<'a> {
             Self::Ecs(job) => job.timeouts.as_ref(),
             Self::Docker(job) => job.timeouts.as_ref(),
             Self::Machine(job) => job.timeouts.as_ref(),
+        }
+    }
+
+    /// The images that container jobs may run. `None` allows every image.
+    pub(super) fn allowed_images(self) -> Option<&'a [String]> {
+        match self {
+            Self::Docker(job) => job.allowed_images.as_deref(),
+            Self::Cluster(job) => job.allowed_images.as_deref(),
+            Self::Ecs(_) | Self::Machine(_) => None,
         }
     }
 

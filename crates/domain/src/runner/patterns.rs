@@ -39,6 +39,7 @@ shapes! {
     PROXY_URL: 2048, "an http://, https:// or socks5:// URL without user name or password", is_proxy_url, or published::proxy;
     UUID: 36, "a UUID", is_uuid, format "uuid";
     IMAGE: 255, "a container image, such as registry.example.com/team/image:tag", is_image, or published::image;
+    ALLOWED_IMAGE: 512, "a container image with `*` for any text without `/`, or `**` for any text: at most four of them, such as `ghcr.io/acme/*`", is_image_pattern;
     VARIABLE: 255, "the name of a variable: letters, digits and `_`, not starting with a digit or with `CANYON_`", is_variable, or published::variable;
     PUBLIC_KEY: 200, "an ed25519 public key in PEM form (`openssl pkey -pubout`)", is_ed25519_key, or published::public_key;
     DNS_LABEL: 63, "at most 63 lower case letters, digits and hyphens, with neither end a hyphen", is_dns_label, or published::anything;
@@ -179,6 +180,14 @@ pub(crate) fn is_image(text: &str) -> bool {
         })
     });
     starts_alphanumeric(name) && only(name, "._:/-") && digest_fits
+}
+
+/// Maximum number of patterns of images.
+pub(crate) const MAX_ALLOWED_IMAGES: usize = 64;
+
+fn is_image_pattern(text: &str) -> bool {
+    let stars = text.replace("**", "*").matches('*').count();
+    stars <= 4 && !text.contains("***") && is_image(&text.replace('*', "x"))
 }
 
 pub(crate) fn is_variable(text: &str) -> bool {

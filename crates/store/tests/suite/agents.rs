@@ -90,7 +90,7 @@ fn job(runner: RunnerUuid, deployment: u128, priority: i8) -> AgentJob {
             project: id("shop"),
             env: id("main"),
             launched_at: at(0),
-            image: None,
+            container: None,
         },
         target: None,
         only_agent: None,

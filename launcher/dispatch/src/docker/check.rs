@@ -3,7 +3,7 @@
 use super::DockerDispatcher;
 use super::container::Plan;
 use super::engine;
-use super::image::of_registry;
+use super::image::{FoundImage, ImageOf, of_registry};
 use super::names::container_name;
 use super::refusal;
 use crate::{CheckReports, JobRef, Launch};
@@ -27,19 +27,20 @@ impl DockerDispatcher {
         let Some(docker) = reports.run_step(CheckStep::Connect, self.check_engine()).await else {
             return;
         };
-        let Some(user) = reports.run_step(CheckStep::Image, self.check_image(&docker, &plan)).await
+        let Some(image) =
+            reports.run_step(CheckStep::Image, self.check_image(&docker, &plan)).await
         else {
             return;
         };
-        let Some(user) = user else {
+        let Some(image) = image else {
             let message = "no container was created, because a launch pulls the image first";
             reports.ok(CheckStep::DryRun, message);
             return reports.ok(CheckStep::Metadata, format!("not tried: {message}"));
         };
         let Some(launch) = launch_of_no_job() else { return };
-        let made = self.check_container(&docker, &plan, &launch, &user);
+        let made = self.check_container(&docker, &plan, &launch, &image);
         if reports.run_step(CheckStep::DryRun, made).await.is_some() {
-            let tried = self.check_metadata(&docker, &plan, &launch, &user);
+            let tried = self.check_metadata(&docker, &plan, &launch, &image);
             reports.run_step(CheckStep::Metadata, tried).await;
         }
     }
@@ -65,12 +66,12 @@ impl DockerDispatcher {
         &self,
         docker: &Docker,
         plan: &Plan<'_>,
-    ) -> Result<(Option<String>, String), String> {
+    ) -> Result<(Option<FoundImage>, String), String> {
         let image = plan.image;
         match docker.inspect_image(image).await {
             Ok(found) => {
-                let user = found.config.and_then(|config| config.user).unwrap_or_default();
-                return Ok((Some(user), format!("the engine has image `{image}`")));
+                let found = FoundImage::new(image, ImageOf::Runner, found);
+                return Ok((Some(found), format!("the engine has image `{image}`")));
             }
             Err(error) if engine::is_missing(&error) => {}
             Err(error) => return Err(refusal::message_of(&self.platform.engine, &error)),
@@ -83,8 +84,12 @@ impl DockerDispatcher {
         answer.map_err(|error| {
             let words = refusal::message_of(&self.platform.engine, &error);
             let job = no_job();
-            refusal::of_pull(&self.pull_request(&job, image, System.now()), image, &words)
-                .to_string()
+            refusal::of_pull(
+                &self.pull_request(&job, image, ImageOf::Runner, System.now()),
+                image,
+                &words,
+            )
+            .to_string()
         })?;
         Ok((None, format!("the registry has image `{image}` for this engine")))
     }
@@ -95,7 +100,7 @@ impl DockerDispatcher {
         docker: &Docker,
         plan: &Plan<'_>,
         launch: &Launch,
-        user: &str,
+        image: &FoundImage,
     ) -> Result<((), String), String> {
         let engine = &self.platform.engine;
         // The engine looks for the network only when a container starts, which this one does not.
@@ -105,7 +110,7 @@ impl DockerDispatcher {
         }
         let name = container_name(&launch.job);
         let how = CreateContainerOptionsBuilder::default().name(&name).build();
-        let made = docker.create_container(Some(how), plan.container(launch, user)).await;
+        let made = docker.create_container(Some(how), plan.container(launch, image)).await;
         let made = made.map_err(|error| refusal::of_start(engine, &error).to_string())?;
         let how = RemoveContainerOptionsBuilder::default().v(true).build();
         let removed = docker.remove_container(&made.id, Some(how)).await;
@@ -129,7 +134,7 @@ fn launch_of_no_job() -> Option<Launch> {
         project: "canyon".parse().ok()?,
         env: "check".parse().ok()?,
         launched_at: System.now(),
-        image: None,
+        container: None,
     })
 }
 

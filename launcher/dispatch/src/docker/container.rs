@@ -1,12 +1,15 @@
 //! The container of an attempt, from the settings, the runner's definition and the launch.
 
 use super::engine_user::EngineUser;
+use super::image::FoundImage;
+use super::injection;
 use super::names;
 use super::settings::ValidSettings;
+use crate::dispatcher::JOB_IMAGE;
 use crate::{DispatchError, Launch, Target, fingerprint};
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, HostConfig, HostConfigLogConfig, Mount,
-    MountType, RestartPolicy, RestartPolicyNameEnum,
+    ContainerCreateBody, ContainerInspectResponse, HealthConfig, HostConfig, HostConfigLogConfig,
+    Mount, MountType, RestartPolicy, RestartPolicyNameEnum,
 };
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::JobPlace;
@@ -53,32 +56,47 @@ impl<'a> Plan<'a> {
         Ok(Self { image, job, settings, target })
     }
 
-    /// The request that creates the container. `user` is the image's user.
-    pub(super) fn container(&self, launch: &Launch, user: &str) -> ContainerCreateBody {
-        let stop = self.target.definition.timeouts().stop.as_secs();
-        ContainerCreateBody {
-            image: Some(self.image.to_owned()),
-            user: Some(if is_unprivileged(user) { user } else { USER }.to_owned()),
-            env: Some(self.environment(launch)),
-            working_dir: Some(WORK_DIRECTORY.to_owned()),
+    /// The request that creates the container in `image`.
+    pub(super) fn container(&self, launch: &Launch, image: &FoundImage) -> ContainerCreateBody {
+        let of_runner = self.target.definition.timeouts().stop.as_secs();
+        let job = launch.container.as_ref();
+        let body = ContainerCreateBody {
+            image: Some(image.name.clone()),
+            user: Some(if is_unprivileged(&image.user) { &image.user } else { USER }.to_owned()),
+            env: Some(self.environment(launch, image)),
             labels: Some(self.labels(launch)),
             tty: Some(false),
             // The time that the engine gives the container when the engine itself shuts down.
-            stop_timeout: Some(stop),
+            stop_timeout: Some(job.map_or(of_runner, |job| job.stop_seconds.into())),
             stop_signal: Some("SIGTERM".to_owned()),
-            host_config: Some(self.host_config()),
+            host_config: Some(self.host_config(launch)),
             ..ContainerCreateBody::default()
+        };
+        if job.is_none() {
+            return ContainerCreateBody { working_dir: Some(WORK_DIRECTORY.to_owned()), ..body };
+        }
+        ContainerCreateBody {
+            entrypoint: Some(vec![injection::PROGRAM.to_owned()]),
+            cmd: Some(Vec::new()),
+            working_dir: Some(injection::RUN_DIRECTORY.to_owned()),
+            // A health check of the image says nothing about a job.
+            healthcheck: Some(HealthConfig {
+                test: Some(vec!["NONE".to_owned()]),
+                ..HealthConfig::default()
+            }),
+            ..body
         }
     }
 
-    fn environment(&self, launch: &Launch) -> Vec<String> {
+    fn environment(&self, launch: &Launch, image: &FoundImage) -> Vec<String> {
         let given = self.job.and_then(|job| job.environment.as_ref()).into_iter().flatten();
         let given = given.map(|(name, value)| format!("{name}={value}"));
         let own = launch.container_environment().map(|(name, value)| format!("{name}={value}"));
-        own.chain(given).collect()
+        let of_job = launch.container.as_ref().map(|_| format!("{JOB_IMAGE}={}", image.name));
+        own.chain(of_job).chain(given).collect()
     }
 
-    fn labels(&self, launch: &Launch) -> HashMap<String, String> {
+    pub(super) fn labels(&self, launch: &Launch) -> HashMap<String, String> {
         let mut labels = names::identity(self.target, &launch.job);
         let others = [
             (names::LAUNCH, fingerprint::of_launch(launch)),
@@ -101,7 +119,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn host_config(&self) -> HostConfig {
+    fn host_config(&self, launch: &Launch) -> HostConfig {
+        let is_in_own_image = launch.container.is_some();
         let of_runner = self.job.and_then(|job| job.extra_hosts.clone()).unwrap_or_default();
         let extra_hosts: Vec<_> =
             self.settings.extra_hosts.iter().cloned().chain(of_runner).collect();
@@ -115,7 +134,8 @@ impl<'a> Plan<'a> {
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
             privileged: Some(false),
             readonly_rootfs: Some(true),
-            mounts: Some(self.mounts()),
+            mounts: (!is_in_own_image).then(|| self.mounts()),
+            volumes_from: is_in_own_image.then(|| vec![injection::injector_name(&launch.job)]),
             tmpfs: Some(HashMap::from([(
                 "/tmp".to_owned(),
                 "rw,nosuid,nodev,exec,mode=1777,size=512m".to_owned(),

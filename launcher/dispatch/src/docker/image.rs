@@ -6,7 +6,7 @@ use super::{DockerDispatcher, engine::is_missing};
 use crate::{DispatchError, JobRef, Launch};
 use bollard::Docker;
 use bollard::auth::DockerCredentials;
-use bollard::models::CreateImageInfo;
+use bollard::models::{CreateImageInfo, ImageInspect};
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
@@ -31,6 +31,46 @@ const REGISTRY_TIMEOUT: Duration = Duration::from_mins(2);
 /// Limit between two messages of the engine about a pull. It reports each chunk that it has read or
 /// unpacked.
 const STALL_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// Whose image it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ImageOf {
+    /// The runner's: a module runs in it, and the runner program comes from it.
+    Runner,
+    /// A container job's own.
+    Job,
+}
+
+/// An image that the engine has.
+#[derive(Clone, Debug)]
+pub(super) struct FoundImage {
+    /// Its name. A container job's image has the digest, if the registry has told it: the tag may move.
+    pub(super) name: String,
+    /// Its user.
+    pub(super) user: String,
+}
+
+impl FoundImage {
+    pub(super) fn new(name: &str, of: ImageOf, found: ImageInspect) -> Self {
+        let digests = found.repo_digests.unwrap_or_default();
+        // Engines leave out the registry and the folder of Docker Hub's official images.
+        let repository = |name: &str| {
+            let name = split(name).0.trim_start_matches("docker.io/");
+            name.trim_start_matches("library/").to_owned()
+        };
+        let wanted = repository(name);
+        let of_registry = |known: &String| {
+            let (found, digest) = known.split_once('@')?;
+            (repository(found) == wanted).then(|| digest.to_owned())
+        };
+        let digest = digests.iter().find_map(of_registry);
+        let name = match digest.filter(|_| of == ImageOf::Job && !name.contains('@')) {
+            Some(digest) => format!("{name}@{digest}"),
+            None => name.to_owned(),
+        };
+        Self { name, user: found.config.and_then(|config| config.user).unwrap_or_default() }
+    }
+}
 
 /// The progress of a pull, for all starts that wait for it.
 #[derive(Clone, Debug, Default)]
@@ -64,31 +104,33 @@ impl DockerDispatcher {
         &self,
         job: &'a JobRef,
         image: &str,
+        of: ImageOf,
         launched_at: Timestamp,
     ) -> PullRequest<'a> {
         let has_credentials = self.credentials(image).is_some();
         let user = self.platform.settings.user;
-        PullRequest { user, job, launched_at, now: System.now(), has_credentials }
+        PullRequest { user, of, job, launched_at, now: System.now(), has_credentials }
     }
 
-    /// The user of the image. Pulls the image if the engine does not have it.
+    /// The image. Pulls it if the engine does not have it; the runner's image only if the settings allow that.
     pub(super) async fn image(
         &self,
         docker: &Docker,
         image: &str,
+        of: ImageOf,
         launch: &Launch,
-    ) -> Result<String, DispatchError> {
+    ) -> Result<FoundImage, DispatchError> {
         let platform = &self.platform;
-        let mut may_pull = !platform.settings.local_image;
+        let mut may_pull = of == ImageOf::Job || !platform.settings.local_image;
         loop {
             match docker.inspect_image(image).await {
                 Ok(found) => {
                     platform.pulls.stop_waiting(&launch.job);
-                    return Ok(found.config.and_then(|config| config.user).unwrap_or_default());
+                    return Ok(FoundImage::new(image, of, found));
                 }
                 Err(error) if is_missing(&error) && may_pull => {
                     may_pull = false;
-                    let wanted = self.pull_request(&launch.job, image, launch.launched_at);
+                    let wanted = self.pull_request(&launch.job, image, of, launch.launched_at);
                     let credentials = self.credentials(image);
                     platform.pulls.pull(docker, image, credentials, &wanted).await?;
                 }

@@ -6,6 +6,7 @@
 
 use super::DockerDispatcher;
 use super::container::Plan;
+use super::image::FoundImage;
 use super::refusal;
 use crate::Launch;
 use bollard::Docker;
@@ -39,7 +40,7 @@ impl DockerDispatcher {
         docker: &Docker,
         plan: &Plan<'_>,
         launch: &Launch,
-        user: &str,
+        image: &FoundImage,
     ) -> Result<((), String), String> {
         let engine = &self.platform.engine;
         // It has no name and labels of a job, so an agent that works meanwhile ignores it.
@@ -47,7 +48,7 @@ impl DockerDispatcher {
         let body = ContainerCreateBody {
             cmd: Some(vec![ARGUMENT.to_owned()]),
             labels: None,
-            ..plan.container(launch, user)
+            ..plan.container(launch, image)
         };
         let how = CreateContainerOptionsBuilder::default().name(&name).build();
         let made = docker.create_container(Some(how), body).await;

@@ -1,5 +1,6 @@
 //! The names and labels of Canyon's containers.
 
+use super::injection::injector_name;
 use crate::{JobRef, Target};
 use canyon_domain::ids::{OrgUuid, RunnerUuid};
 use std::collections::HashMap;
@@ -58,7 +59,8 @@ pub(super) fn job_of(
     let deployment = label(DEPLOYMENT)?.parse().ok()?;
     let attempt = label(ATTEMPT)?.parse().ok()?;
     let found = JobRef { deployment, attempt, handle: None };
-    let name = container_name(&found);
+    let own = [container_name(&found), injector_name(&found)];
     // The engine prefixes each name with a slash.
-    names.iter().any(|given| given.trim_start_matches('/') == name).then_some((runner, found))
+    let is_own = |given: &String| own.iter().any(|name| given.trim_start_matches('/') == name);
+    names.iter().any(is_own).then_some((runner, found))
 }

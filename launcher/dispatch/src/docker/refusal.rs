@@ -2,11 +2,13 @@
 
 use super::engine::{self, Engine};
 use super::engine_user::EngineUser;
-use crate::{DispatchError, JobRef};
+use super::image::ImageOf;
+use crate::{DispatchError, JobRef, Launch};
 use bollard::errors::Error;
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
 use jiff::{SignedDuration, Timestamp};
+use secrecy::ExposeSecret as _;
 use std::time::Duration;
 
 /// How long after the launch a registry may be unreachable before that ends the attempt.
@@ -18,6 +20,7 @@ const THROTTLE_PAUSE: Duration = Duration::from_secs(30);
 /// The attempt that needs the image.
 pub(super) struct PullRequest<'a> {
     pub(super) user: EngineUser,
+    pub(super) of: ImageOf,
     pub(super) job: &'a JobRef,
     pub(super) launched_at: Timestamp,
     pub(super) now: Timestamp,
@@ -33,7 +36,10 @@ pub(super) fn of_pull(wanted: &PullRequest<'_>, image: &str, words: &str) -> Dis
     };
     let refused =
         |what: &str| DispatchError::refused(FailureClass::ImagePull, format!("{what}: {words}"));
-    let check_image = wanted.user.check_image();
+    let check_image = match wanted.of {
+        ImageOf::Runner => wanted.user.check_image(),
+        ImageOf::Job => "check `container.image`",
+    };
     if has(&["toomanyrequests", "too many requests"]) {
         let message = format!("the registry limits the rate of pulls of image `{image}`: {words}");
         return DispatchError::later(FailureClass::Throttled, message, THROTTLE_PAUSE);
@@ -135,6 +141,14 @@ pub(super) fn of_start(engine: &Engine, error: &Error) -> DispatchError {
         return DispatchError::unknown(FailureClass::Lost, format!("the engine failed: {words}"));
     }
     refused(FailureClass::Config, "the engine refuses the container")
+}
+
+/// The engine may quote the request that it refuses.
+pub(super) fn without_claim_code(mut error: DispatchError, launch: &Launch) -> DispatchError {
+    if let Some(code) = launch.environment.get("CANYON_CLAIM_CODE") {
+        error.failure.message = error.failure.message.replace(code.expose_secret(), "(claim code)");
+    }
+    error
 }
 
 /// The error of a request about a container that may exist.

@@ -66,7 +66,7 @@ fn calls(job: &Map<String, Value>) -> (RegisterTaskDefinitionInputBuilder, RunTa
         project: "shop".parse().unwrap(),
         env: "dev".parse().unwrap(),
         launched_at: Timestamp::UNIX_EPOCH,
-        image: None,
+        container: None,
     };
     let job = target.definition.configuration.ecs_job().unwrap();
     let client = aws_sdk_ecs::Config::builder()

@@ -219,5 +219,5 @@ fn pretended() -> Option<Launch> {
     let now = System.now();
     let job = JobRef { deployment: DeploymentId(System.id(now)), attempt: 1, handle: None };
     let (project, env) = ("canyon".parse().ok()?, "check".parse().ok()?);
-    Some(Launch { job, environment: [].into(), project, env, launched_at: now, image: None })
+    Some(Launch { job, environment: [].into(), project, env, launched_at: now, container: None })
 }

@@ -1,5 +1,6 @@
 //! Why a job ended without its runner's result.
 
+use super::container_job::INJECT;
 use super::pods::{containers, disruption, end_of};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::pod_template::CONTAINER;
@@ -45,10 +46,11 @@ fn of_pod(pod: &Pod) -> Option<Failure> {
 
 /// Whether the kernel killed the container for lack of memory. Nothing else kills the container of
 /// a pod that was not deleted and has no probes; not all container runtimes report it.
-fn is_starved(pod: &Pod, ended: &ContainerStateTerminated) -> bool {
+fn is_starved(pod: &Pod, name: &str, ended: &ContainerStateTerminated) -> bool {
     let has_limit = pod.spec.as_ref().is_some_and(|spec| {
-        let runner = spec.containers.iter().find(|container| container.name == CONTAINER);
-        let limits = runner.and_then(|runner| runner.resources.as_ref()?.limits.as_ref());
+        let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+        let found = all.find(|container| container.name == name);
+        let limits = found.and_then(|found| found.resources.as_ref()?.limits.as_ref());
         limits.is_some_and(|limits| limits.contains_key("memory"))
     });
     ended.exit_code == 137 && has_limit && pod.metadata.deletion_timestamp.is_none()
@@ -95,6 +97,8 @@ fn of_containers(pod: &Pod, status: &PodStatus) -> Option<Failure> {
     for (name, ended) in ended {
         if name == CONTAINER {
             of_runner = Some(of_runner_container(pod, ended));
+        } else if ended.exit_code != 0 && name == INJECT {
+            of_runner.get_or_insert_with(|| of_inject(pod, ended));
         } else if ended.exit_code != 0 && ended.reason.as_deref() == Some("OOMKilled") {
             of_runner.get_or_insert_with(|| of_memory(name));
         } else if ended.exit_code != 0 {
@@ -112,7 +116,7 @@ fn of_runner_container(pod: &Pod, ended: &ContainerStateTerminated) -> Failure {
     let words = ended.message.as_deref().unwrap_or_default();
     match ended.reason.as_deref() {
         Some("OOMKilled") => of_memory(CONTAINER),
-        _ if is_starved(pod, ended) => of_memory(CONTAINER),
+        _ if is_starved(pod, CONTAINER, ended) => of_memory(CONTAINER),
         Some("StartError" | "ContainerCannotRun") => {
             let what = format!("container `{CONTAINER}` cannot be started");
             Failure::new(FailureClass::Config, with_words(&what, words))
@@ -124,6 +128,27 @@ fn of_runner_container(pod: &Pod, ended: &ContainerStateTerminated) -> Failure {
             };
             let what = format!("the runner ended without a result ({how})");
             Failure::new(FailureClass::Lost, with_words(&what, words))
+        }
+    }
+}
+
+/// The runner's program did not come into the pod of a container job.
+fn of_inject(pod: &Pod, ended: &ContainerStateTerminated) -> Failure {
+    let words = ended.message.as_deref().unwrap_or_default();
+    match (ended.reason.as_deref(), ended.exit_code) {
+        (Some("OOMKilled"), _) => of_memory(INJECT),
+        _ if is_starved(pod, INJECT, ended) => of_memory(INJECT),
+        // By a signal: the node ended it.
+        (_, code @ 129..) => {
+            let what = format!("init container `{INJECT}` was killed (exit code {code})");
+            Failure::new(FailureClass::Lost, with_words(&what, words))
+        }
+        (_, code) => {
+            let what = format!(
+                "the runner's image could not bring the runner into the container: init container `{INJECT}` ended with \
+                exit code {code}; the image must be of this version of Canyon"
+            );
+            Failure::new(FailureClass::Config, with_words(&what, words))
         }
     }
 }

@@ -28,7 +28,7 @@ fn launch() -> Launch {
         project: "shop".parse().unwrap(),
         env: "dev".parse().unwrap(),
         launched_at: "2026-01-01T00:00:00Z".parse().unwrap(),
-        image: None,
+        container: None,
     }
 }
 
@@ -62,5 +62,93 @@ fn a_job_that_needs_another_object_has_no_manifest() {
     assert!(error.failure.message.contains("canyon-agent"), "{error}");
     let plain = target(&json!({ "namespace": "jobs", "service_account": "canyon" }));
     let error = manifest(&plain, None, &launch()).unwrap_err();
+    assert!(error.failure.message.contains("no runner image is set"), "{error}");
+}
+
+/// The pod's specification in the manifest.
+fn pod_of(job: &Value, launch: &Launch) -> Value {
+    let made = manifest(&target(job), Some("registry.test/runner:1"), launch).unwrap();
+    made.job["spec"]["template"]["spec"].clone()
+}
+
+#[test]
+fn a_container_job_differs_from_a_modules_only_where_the_users_image_needs_it() {
+    let settings = json!({
+        "namespace": "jobs", "service_account": "canyon",
+        "pod_template": { "spec": {
+            "imagePullSecrets": [{ "name": "regcred" }],
+            "initContainers": [{ "name": "authorities", "image": "shop/authorities:1" }],
+            "containers": [{
+                "name": "main", "image": "own/runner:2", "imagePullPolicy": "Always",
+                "env": [{ "name": "TEAM", "value": "shop" }],
+                "volumeMounts": [
+                    { "name": "ca", "mountPath": "/etc/ssl/certs" },
+                    { "name": "ca", "mountPath": "/etc/ssl/x", "subPathExpr": "$(TEAM)" },
+                    { "name": "ca", "mountPath": "/etc/sslx" },
+                ],
+                "resources": { "limits": { "memory": "1Gi" } },
+            }],
+            "volumes": [{ "name": "ca", "emptyDir": {} }],
+        } },
+    });
+    let of_module = pod_of(&settings, &launch());
+    let image = "shop/job@sha256:$(CANYON_CLAIM_CODE)";
+    let mut pod = pod_of(&settings, &Launch { image: Some(image.to_owned()), ..launch() });
+
+    let inject = pod["initContainers"].as_array_mut().unwrap().remove(1);
+    let main = of_module["containers"][0].clone();
+    let mut context = main["securityContext"].clone();
+    context["readOnlyRootFilesystem"] = json!(true);
+    let expected = json!({
+        "name": "canyon-inject", "image": "own/runner:2", "imagePullPolicy": "Always",
+        "args": ["inject", "/canyon/volume"], "resources": main["resources"],
+        "securityContext": context, "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            { "name": "ca", "mountPath": "/etc/ssl/certs" },
+            { "name": "canyon-work", "mountPath": "/canyon/volume", "readOnly": false },
+        ],
+    });
+    assert_eq!(inject, expected);
+
+    let container = &mut pod["containers"][0];
+    assert_eq!(container["image"], image);
+    assert_eq!(container["command"], json!(["/canyon/bin/canyon-runner"]));
+    assert_eq!(container["workingDir"], "/canyon/run");
+    let variable = container["env"].as_array_mut().unwrap().remove(0);
+    let escaped = "shop/job@sha256:$$(CANYON_CLAIM_CODE)";
+    assert_eq!(variable, json!({ "name": "CANYON_JOB_IMAGE", "value": escaped }));
+    // What remains is the pod of a module's job, but for the token of the state in the cluster.
+    for field in ["image", "imagePullPolicy", "command", "workingDir"] {
+        container[field] = main[field].clone();
+    }
+    let without_token = |list: &Value, key: &str| -> Vec<Value> {
+        let list = list.as_array().unwrap().iter();
+        list.filter(|entry| entry[key] != "canyon-api-token").cloned().collect()
+    };
+    let mut of_module = of_module;
+    let mounts = without_token(&main["volumeMounts"], "name");
+    of_module["containers"][0]["volumeMounts"] = json!(mounts);
+    of_module["volumes"] = json!(without_token(&of_module["volumes"], "name"));
+    let volumes = pod["volumes"].as_array_mut().unwrap();
+    let work = volumes.iter_mut().find(|volume| volume["name"] == "canyon-work").unwrap();
+    assert_eq!(work["emptyDir"].as_object_mut().unwrap().remove("sizeLimit"), Some(json!("10Gi")));
+    assert!(!pod.to_string().contains("canyon-api-token"), "{pod}");
+    without_nulls(&mut pod);
+    without_nulls(&mut of_module);
+    assert_eq!(pod, of_module);
+}
+
+/// A field that was set to `null` counts as absent.
+fn without_nulls(pod: &mut Value) {
+    for container in pod["containers"].as_array_mut().unwrap() {
+        container.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    }
+}
+
+#[test]
+fn a_container_job_needs_the_runners_image_too() {
+    let plain = target(&json!({ "namespace": "jobs", "service_account": "canyon" }));
+    let launch = Launch { image: Some("shop/job:1".to_owned()), ..launch() };
+    let error = manifest(&plain, None, &launch).unwrap_err();
     assert!(error.failure.message.contains("no runner image is set"), "{error}");
 }

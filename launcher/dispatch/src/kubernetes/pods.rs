@@ -22,6 +22,9 @@ pub(super) const POD_START_GRACE: Duration = Duration::from_secs(30);
 /// After that, its node, which should have confirmed the end, does not answer.
 const POD_TERMINATION_GRACE: Duration = Duration::from_secs(30);
 
+/// The kubelet's word in its refusal of an image whose user is root, or has a name and no number.
+const NON_ROOT: &str = "runAsNonRoot";
+
 /// The conclusion from a Job and its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PodView {
@@ -134,8 +137,7 @@ fn of_waiting(pod: &Pod, now: Timestamp) -> PodView {
     if pod.metadata.deletion_timestamp.is_some() {
         return PodView::Seen(Observation::Waiting("the pod is being deleted".to_owned()));
     }
-    let since = status.and_then(|status| status.start_time.as_ref()).map(|time| time.0);
-    let has_waited = since.is_some_and(|since| now > since + POD_START_GRACE);
+    let has_waited = waits_since(status).is_some_and(|since| now > since + POD_START_GRACE);
     for container in containers(status) {
         let Some(waiting) = container.state.as_ref().and_then(|state| state.waiting.as_ref())
         else {
@@ -143,7 +145,7 @@ fn of_waiting(pod: &Pod, now: Timestamp) -> PodView {
         };
         let reason = waiting.reason.as_deref().unwrap_or_default();
         let message = waiting.message.as_deref().unwrap_or(reason);
-        if let Some((class, at_once)) = hopeless(reason) {
+        if let Some((class, at_once)) = hopeless(reason, message) {
             let failure = Failure::new(class, words(container, reason, message));
             return if has_waited || at_once {
                 PodView::Doomed(failure)
@@ -161,10 +163,23 @@ fn of_waiting(pod: &Pod, now: Timestamp) -> PodView {
     })))
 }
 
+/// From when on the pod's next container waits: from the start of the pod, or the end of its last
+/// init container.
+fn waits_since(status: Option<&PodStatus>) -> Option<Timestamp> {
+    let begun = status.and_then(|status| status.start_time.as_ref()).map(|time| time.0);
+    let ends = status.and_then(|status| status.init_container_statuses.as_ref());
+    let ends = ends.into_iter().flatten().filter_map(|container| {
+        let ended = container.state.as_ref()?.terminated.as_ref()?;
+        Some(ended.finished_at.as_ref()?.0)
+    });
+    begun.into_iter().chain(ends).max()
+}
+
 /// The failure class of a waiting reason that does not pass by itself, and whether to end the pod
 /// at once.
-fn hopeless(reason: &str) -> Option<(FailureClass, bool)> {
+fn hopeless(reason: &str, message: &str) -> Option<(FailureClass, bool)> {
     Some(match reason {
+        "CreateContainerConfigError" if message.contains(NON_ROOT) => (FailureClass::Config, true),
         "ErrImagePull"
         | "ImagePullBackOff"
         | "ImageInspectError"
@@ -184,10 +199,14 @@ fn hopeless(reason: &str) -> Option<(FailureClass, bool)> {
 
 fn words(container: &ContainerStatus, reason: &str, message: &str) -> String {
     let (name, image) = (&container.name, &container.image);
-    match hopeless(reason) {
+    match hopeless(reason, message) {
         Some((FailureClass::ImagePull, _)) => {
             format!("image `{image}` of container `{name}` cannot be pulled: {message}")
         }
+        Some((_, true)) => format!(
+            "image `{image}` of container `{name}` names no user that is surely not root: {message}; give it a numeric \
+            `USER` other than 0, or set `securityContext.runAsUser` in the runner's `job.pod_template`"
+        ),
         _ => format!("container `{name}` cannot be created ({reason}): {message}"),
     }
 }

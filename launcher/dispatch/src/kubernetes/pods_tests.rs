@@ -168,3 +168,112 @@ fn a_death_has_its_failure_class() {
     assert_eq!(class_of(&failed("PodFailurePolicy"), &[]), C::Evicted);
     assert_eq!(class_of(&over, &[]), C::Lost);
 }
+
+/// A pod of a container job, whose two containers have these states.
+fn of_container_job(phase: &str, inject: &Value, main: &Value) -> Pod {
+    let status = |name: &str, image: &str, state: &Value| {
+        json!({
+            "name": name, "image": image, "imageID": "", "ready": false, "restartCount": 0,
+            "state": state,
+        })
+    };
+    let limits = json!({ "limits": { "memory": "1Gi" } });
+    let mut pod = pod(
+        &json!({
+            "phase": phase, "startTime": "2026-01-01T11:59:00Z",
+            "initContainerStatuses": [status("canyon-inject", "canyon-runner:1", inject)],
+            "containerStatuses": [status("canyon-runner", "shop/job:2", main)],
+        }),
+        &json!({}),
+    );
+    let init = json!([{ "name": "canyon-inject", "resources": limits }]);
+    let spec = pod.spec.as_mut().unwrap();
+    spec.init_containers = Some(serde_json::from_value(init).unwrap());
+    pod
+}
+
+fn waiting(reason: &str, message: &str) -> Value {
+    json!({ "waiting": { "reason": reason, "message": message } })
+}
+
+fn ended(code: i32, reason: &str) -> Value {
+    json!({ "terminated": {
+        "exitCode": code, "reason": reason, "message": "said", "finishedAt": "2026-01-01T11:59:50Z",
+    } })
+}
+
+#[test]
+fn a_container_job_runs_once_the_users_container_does() {
+    let (running, next) = (json!({ "running": {} }), waiting("PodInitializing", ""));
+    let injecting = of_container_job("Pending", &running, &next);
+    let injected = of_container_job("Pending", &ended(0, "Completed"), &next);
+    for pod in [injecting, injected] {
+        let view = seen(Some(&job(None, false)), &[pod]);
+        assert!(matches!(view, PodView::Seen(Observation::Waiting(_))), "{view:?}");
+    }
+    let runs = of_container_job("Running", &ended(0, "Completed"), &running);
+    assert_eq!(seen(Some(&job(None, false)), &[runs]), PodView::Seen(Observation::Alive));
+}
+
+#[test]
+fn the_image_of_a_container_job_that_cannot_be_pulled_is_named() {
+    let next = waiting("PodInitializing", "");
+    let of_runner =
+        of_container_job("Pending", &waiting("ErrImageNeverPull", "not on the node"), &next);
+    let of_user =
+        of_container_job("Pending", &ended(0, "Completed"), &waiting("InvalidImageName", "bad"));
+    let cases = [
+        (of_runner, "image `canyon-runner:1` of container `canyon-inject` cannot be pulled: not"),
+        (of_user, "image `shop/job:2` of container `canyon-runner` cannot be pulled: bad"),
+    ];
+    for (pod, words) in cases {
+        let view = seen(Some(&job(None, false)), &[pod]);
+        let PodView::Doomed(failure) = &view else { panic!("{view:?}") };
+        assert_eq!(failure.class, FailureClass::ImagePull);
+        assert!(failure.message.starts_with(words), "{failure:?}");
+    }
+    // The pod began a minute ago, but only ten seconds ago was it the turn of this image.
+    let pull = waiting("ErrImagePull", "no route");
+    let view = seen(None, &[of_container_job("Pending", &ended(0, "Completed"), &pull.clone())]);
+    assert!(matches!(view, PodView::Seen(Observation::Waiting(_))), "{view:?}");
+    let view = seen(None, &[of_container_job("Pending", &pull, &next)]);
+    assert!(matches!(view, PodView::Doomed(_)), "{view:?}");
+}
+
+#[test]
+fn an_image_that_names_no_user_is_refused_at_once_and_another_fault_is_not() {
+    let refused = |message: &str| {
+        let wrong = waiting("CreateContainerConfigError", message);
+        let mut pod = of_container_job("Pending", &ended(0, "Completed"), &wrong);
+        pod.status.as_mut().unwrap().start_time = None;
+        seen(Some(&job(None, false)), &[pod])
+    };
+    let root = refused("container has runAsNonRoot and image will run as root (pod: \"x\")");
+    let PodView::Doomed(failure) = &root else { panic!("{root:?}") };
+    assert_eq!(failure.class, FailureClass::Config);
+    assert!(failure.message.contains("`shop/job:2`"), "{failure:?}");
+    assert!(failure.message.contains("securityContext.runAsUser"), "{failure:?}");
+    let other = refused("secret \"x\" not found");
+    assert!(matches!(other, PodView::Seen(Observation::Waiting(_))), "{other:?}");
+}
+
+#[test]
+fn the_end_of_the_init_container_has_its_own_words() {
+    let over = failed("BackoffLimitExceeded");
+    let failure = |inject: &Value| {
+        let pod = of_container_job("Failed", inject, &waiting("PodInitializing", ""));
+        match seen(Some(&over), &[pod]) {
+            PodView::Seen(Observation::Gone(Some(failure))) => failure,
+            other => panic!("{other:?}"),
+        }
+    };
+    let full = failure(&ended(73, "Error"));
+    assert_eq!(full.class, FailureClass::Config);
+    assert!(full.message.contains("`canyon-inject` ended with exit code 73"), "{full:?}");
+    assert!(full.message.ends_with(": said"), "{full:?}");
+    assert_eq!(failure(&ended(143, "Error")).class, FailureClass::Lost);
+    for starved in [ended(137, "OOMKilled"), ended(137, "Error")] {
+        assert_eq!(failure(&starved).class, FailureClass::Oom);
+    }
+    assert_eq!(failure(&ended(128, "StartError")).class, FailureClass::Config);
+}

@@ -1,6 +1,7 @@
 //! The pod template of a Job: the runner's template, validated and hardened, and what Canyon adds
 //! to it.
 
+use super::container_job;
 use super::defaults::JobDefaults;
 use crate::{DispatchError, Launch, Target};
 use canyon_domain::failure::FailureClass;
@@ -12,7 +13,7 @@ use k8s_openapi::api::core::v1::{
 };
 use serde_json::Value;
 
-const WORK_VOLUME: &str = "canyon-work";
+pub(super) const WORK_VOLUME: &str = "canyon-work";
 const TEMPORARY_VOLUME: &str = "canyon-tmp";
 const TEMPORARY: &str = "/tmp";
 
@@ -32,13 +33,7 @@ pub(super) fn pod_template(
     }
     let mut template =
         pod_template::validate(&merged, account).map_err(|faults| refused(target, &faults))?;
-    let token = match target.definition.storage_type() {
-        StorageType::Kubernetes => ApiToken::Projected,
-        StorageType::S3 | StorageType::Gcs | StorageType::Azurerm | StorageType::Local => {
-            ApiToken::Withheld
-        }
-    };
-    pod_template::force(&mut template, account, token);
+    pod_template::force(&mut template, account, api_token(target, launch));
     let spec = template.spec.get_or_insert_default();
     spec.enable_service_links.get_or_insert(false);
     add_volumes(spec);
@@ -47,8 +42,25 @@ pub(super) fn pod_template(
         if runner.image.is_none() {
             runner.image = Some(defaults.image.clone().ok_or_else(no_image)?);
         }
+        if let Some(job) = &launch.container {
+            let inject = container_job::run_in(runner, &job.image);
+            container_job::add_inject(spec, inject);
+        }
     }
     Ok(template)
+}
+
+/// Only OpenTofu needs the token, for its state. A container job has none, and must not read those
+/// of modules.
+fn api_token(target: &Target, launch: &Launch) -> ApiToken {
+    match target.definition.storage_type() {
+        StorageType::Kubernetes if launch.container.is_none() => ApiToken::Projected,
+        StorageType::Kubernetes
+        | StorageType::S3
+        | StorageType::Gcs
+        | StorageType::Azurerm
+        | StorageType::Local => ApiToken::Withheld,
+    }
 }
 
 fn refused(target: &Target, faults: &impl std::fmt::Display) -> DispatchError {
@@ -84,7 +96,7 @@ fn complete(runner: &mut Container, launch: &Launch) {
     runner.working_dir = Some(WORK_DIRECTORY.to_owned());
 }
 
-fn mount(volume: &str, path: &str) -> VolumeMount {
+pub(super) fn mount(volume: &str, path: &str) -> VolumeMount {
     VolumeMount {
         name: volume.to_owned(),
         mount_path: path.to_owned(),

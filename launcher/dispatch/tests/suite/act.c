@@ -1,12 +1,15 @@
 /* Replaces the runner in a container: does what CANYON_ACT names, and notes it at CANYON_NOTES (address:port) under the
    name CANYON_NOTES_KEY. Without these variables it asks at CANYON_API_URL what to do, notes there what it did, and uses
-   its deployment and attempt as its name. */
+   its deployment and attempt as its name. With the argument `inject` it fills a volume, as the runner does. Compiled with
+   WITHOUT_INJECT, it is a runner that does not know this argument. */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t asked;
@@ -54,6 +57,26 @@ static void fill_memory(void) {
     }
 }
 
+static int refuse(const char *what) {
+    fprintf(stderr, "canyon-runner: %s\n", what);
+    return 73;
+}
+
+/* Copies this program into the folder. */
+static int inject(const char *folder) {
+    char block[65536];
+    ssize_t more;
+    int from = open("/proc/self/exe", O_RDONLY), to;
+    if (from < 0 || chdir(folder) || mkdir("bin", 0755)) return refuse("inject: the folder");
+    to = open("bin/canyon-runner", O_WRONLY | O_CREAT | O_EXCL, 0755);
+    if (to < 0) return refuse("inject: the program");
+    while ((more = read(from, block, sizeof block)) > 0)
+        if (write(to, block, (size_t)more) != more) return refuse("inject: the copy");
+    umask(0);
+    if (fchmod(to, 0755) || mkdir("run", 01777) || mkdir("work", 01777)) return refuse("inject: the modes");
+    return 0;
+}
+
 int main(int count, char **arguments) {
     const char *act = getenv("CANYON_ACT");
         char received[64];
@@ -65,6 +88,14 @@ int main(int count, char **arguments) {
         const char *end = getenv("METADATA_END");
         return end ? atoi(end) : 0;
     }
+#ifdef WITHOUT_INJECT
+    if (count > 1) {
+        fprintf(stderr, "canyon-runner: CANYON_API_URL is not set\n");
+        return 64;
+    }
+#else
+    if (count > 2 && !strcmp(arguments[1], "inject")) return inject(arguments[2]);
+#endif
     if (!act) {
                 say("act?", received, sizeof received);
                 act = received;

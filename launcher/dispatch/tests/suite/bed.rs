@@ -25,6 +25,12 @@ use uuid::Uuid;
 
 /// The image of `act.c`.
 pub(crate) const ACT_IMAGE: &str = "canyon.test/act:1";
+/// The image of an `act.c` that cannot bring itself into another container.
+pub(crate) const ACT_WITHOUT_INJECT_IMAGE: &str = "canyon.test/act-without-inject:1";
+/// An image of a user: it has no program, a user of its own, and an entry point that does not exist.
+pub(crate) const USERS_IMAGE: &str = "canyon.test/users-image:1";
+/// The same, for root.
+pub(crate) const ROOTS_IMAGE: &str = "canyon.test/roots-image:1";
 /// The service account of jobs.
 pub(crate) const ACCOUNT: &str = "canyon-runner";
 
@@ -236,7 +242,7 @@ async fn grant(admin: &Client, namespace: &str) -> String {
     answer.status.unwrap().token
 }
 
-/// Loads `act.c` onto the node, as an image without anything else.
+/// Loads `act.c` onto the node, as an image without anything else, and the images of users.
 pub(crate) fn act_image(facts: &Facts) {
     static MADE: OnceLock<()> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -245,7 +251,15 @@ pub(crate) fn act_image(facts: &Facts) {
             cc -O1 -static -o "$1/act" "$2"
             tar -C "$1" -c act |
                 docker import --change 'ENTRYPOINT ["/act"]' --change 'USER 65532:65532' - "$3" >/dev/null
-            docker save "$3" | ctr -a "$NODE_SOCKET" -n k8s.io images import - >/dev/null
+            mkdir "$1/without" "$1/user"
+            cc -O1 -static -DWITHOUT_INJECT -o "$1/without/act" "$2"
+            tar -C "$1/without" -c act | docker import --change 'ENTRYPOINT ["/act"]' --change 'USER 65532' - "$4" >/dev/null
+            echo data >"$1/user/data"
+            for user in "$5 10001:10001" "$6 0"; do
+                tar -C "$1/user" -c data |
+                    docker import --change 'ENTRYPOINT ["/none"]' --change "USER ${user#* }" - "${user% *}" >/dev/null
+            done
+            docker save "$3" "$4" "$5" "$6" | ctr -a "$NODE_SOCKET" -n k8s.io images import - >/dev/null
         "#;
         let folder = tempfile::tempdir().unwrap();
         let source = workspace().join("launcher/dispatch/tests/suite/act.c");
@@ -253,7 +267,7 @@ pub(crate) fn act_image(facts: &Facts) {
             .args(["-c", script, "sh"])
             .arg(folder.path())
             .arg(source)
-            .arg(ACT_IMAGE)
+            .args([ACT_IMAGE, ACT_WITHOUT_INJECT_IMAGE, USERS_IMAGE, ROOTS_IMAGE])
             .env("DOCKER_HOST", facts.get("DOCKER_HOST"))
             .env("NODE_SOCKET", facts.get("NODE_SOCKET"))
             .output()

@@ -81,7 +81,7 @@ pub(crate) fn new_job() -> JobRef {
 
 pub(crate) fn launch(job: JobRef, environment: BTreeMap<String, SecretString>) -> Launch {
     let (project, env) = ("shop/eu".parse().unwrap(), "staging".parse().unwrap());
-    Launch { job, environment, project, env, launched_at: jiff::Timestamp::now(), image: None }
+    Launch { job, environment, project, env, launched_at: jiff::Timestamp::now(), container: None }
 }
 
 /// Waits until `holds` is true; how long that takes is not tested.

@@ -1,10 +1,11 @@
 //! 20,000 random pod templates: each is refused, or harmless in the form that the real API server
 //! stores.
 
-use crate::bed::{ACCOUNT, Bed};
+use crate::bed::{ACCOUNT, Bed, USERS_IMAGE};
 use crate::behaviour::new_job;
 use crate::kubernetes::acting;
 use crate::random_template::{Random, Schemas};
+use canyon_dispatch::Launch;
 use canyon_domain::runner::RunnerDefinition;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -24,6 +25,7 @@ struct Count {
     refused_by_canyon: usize,
     refused_by_the_server: usize,
     accepted: usize,
+    of_containers: usize,
     created: usize,
 }
 
@@ -52,11 +54,12 @@ async fn a_random_template_is_refused_or_harmless_on_the_real_server() {
         all.refused_by_canyon += count.refused_by_canyon;
         all.refused_by_the_server += count.refused_by_the_server;
         all.accepted += count.accepted;
+        all.of_containers += count.of_containers;
         all.created += count.created;
     }
     println!("{all:?}");
     // Otherwise the templates are too random for those that pass to prove anything.
-    assert!(all.accepted > 1_000 && all.created > 20, "{all:?}");
+    assert!(all.accepted > 1_000 && all.of_containers > 500 && all.created > 20, "{all:?}");
 }
 
 async fn try_one(bed: &Bed, template: &Value, seed: u64, count: &mut Count) {
@@ -71,7 +74,9 @@ async fn try_one(bed: &Bed, template: &Value, seed: u64, count: &mut Count) {
         return;
     }
     let target = bed.target(configuration);
-    let launch = acting(bed, new_job(), "writes");
+    // Every second one is a container job.
+    let image = (!seed.is_multiple_of(2)).then(|| USERS_IMAGE.to_owned());
+    let launch = Launch { image, ..acting(bed, new_job(), "writes") };
     let Ok(mut job) = bed.platform().job(&target, &launch) else {
         count.refused_by_canyon += 1;
         return;
@@ -83,7 +88,9 @@ async fn try_one(bed: &Bed, template: &Value, seed: u64, count: &mut Count) {
         return;
     };
     count.accepted += 1;
-    let found = escapes(&json!(read));
+    count.of_containers += usize::from(launch.image.is_some());
+    let image = launch.image.as_deref();
+    let found = escapes(&json!(read), image);
     assert!(found.is_empty(), "seed {seed}: {found:?} of {template}");
     passes_pod_security(bed, &read, seed, template).await;
     if count.accepted.is_multiple_of(CREATED_OF) {
@@ -91,7 +98,7 @@ async fn try_one(bed: &Bed, template: &Value, seed: u64, count: &mut Count) {
         job.spec.as_mut().unwrap().suspend = Some(true);
         let name = job.metadata.name.clone().unwrap();
         jobs.create(&PostParams::default(), &job).await.unwrap();
-        let found = escapes(&json!(jobs.get(&name).await.unwrap()));
+        let found = escapes(&json!(jobs.get(&name).await.unwrap()), image);
         assert!(found.is_empty(), "seed {seed}: {found:?} of {template}");
         jobs.delete(&name, &DeleteParams::background()).await.unwrap();
         count.created += 1;
@@ -120,9 +127,9 @@ async fn passes_pod_security(bed: &Bed, job: &Job, seed: u64, template: &Value) 
 }
 
 /// The rules for every Job that Canyon creates, checked on the server's JSON: returns the names of
-/// those that are broken. Independent of how Canyon enforces them.
+/// those that are broken. Independent of how Canyon enforces them. `image` is that of a container job.
 #[expect(clippy::too_many_lines, reason = "one entry for each rule; a split would hide gaps")]
-fn escapes(job: &Value) -> Vec<&'static str> {
+fn escapes(job: &Value, image: Option<&str>) -> Vec<&'static str> {
     let template = &job["spec"]["template"];
     let spec = &template["spec"];
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -133,7 +140,7 @@ fn escapes(job: &Value) -> Vec<&'static str> {
     let of_each = |holds: &dyn Fn(&Value) -> bool| containers.iter().all(holds);
     let context = |container: &Value| container["securityContext"].clone();
     let runner = &runners[0];
-    let checks: [(&'static str, bool); 17] = [
+    let checks: [(&'static str, bool); 18] = [
         ("shares a namespace of the node", {
             ["hostNetwork", "hostPID", "hostIPC"].iter().all(|name| !is_true(&spec[name]))
         }),
@@ -184,18 +191,38 @@ fn escapes(job: &Value) -> Vec<&'static str> {
         ),
         ("the API token for another container", {
             list(&spec["initContainers"]).iter().all(|one| {
-                list(&one["volumeMounts"])
-                    .iter()
-                    .all(|mount| !mount["name"].as_str().unwrap().starts_with("canyon-"))
+                let is_inject = image.is_some() && one["name"] == "canyon-inject";
+                list(&one["volumeMounts"]).iter().all(|mount| {
+                    let is_ours = mount["name"].as_str().unwrap().starts_with("canyon-");
+                    !is_ours || (is_inject && mount["name"] == "canyon-work")
+                })
             })
         }),
         ("chooses its node", spec["nodeName"].is_null() && spec["schedulingGates"].is_null()),
         ("another program", {
-            runners.len() == 1
-                && runner["name"] == "canyon-runner"
-                && runner["command"].is_null()
-                && runner["args"].is_null()
-                && runner["workingDir"] == "/canyon"
+            let is_alone = runners.len() == 1 && runner["name"] == "canyon-runner";
+            let is_started = match image {
+                None => runner["command"].is_null() && runner["workingDir"] == "/canyon",
+                Some(image) => {
+                    runner["image"] == image
+                        && runner["command"] == json!(["/canyon/bin/canyon-runner"])
+                        && runner["workingDir"] == "/canyon/run"
+                }
+            };
+            is_alone && is_started && runner["args"].is_null()
+        }),
+        ("a secret for the program's image", {
+            let inits = list(&spec["initContainers"]);
+            let injects = inits.iter().filter(|one| one["name"] == "canyon-inject");
+            let injects: Vec<_> = injects.collect();
+            injects.len() == usize::from(image.is_some())
+                && injects.iter().all(|one| {
+                    one["env"].is_null()
+                        && one["envFrom"].is_null()
+                        && one["command"].is_null()
+                        && one["args"] == json!(["inject", "/canyon/volume"])
+                        && one["image"] != USERS_IMAGE
+                })
         }),
         ("another environment", {
             let ours: Vec<_> = list(&runner["env"])
@@ -203,7 +230,9 @@ fn escapes(job: &Value) -> Vec<&'static str> {
                 .filter(|one| one["name"].as_str().unwrap().to_uppercase().starts_with("CANYON_"))
                 .collect();
             let names: Vec<_> = ours.iter().map(|one| one["name"].as_str().unwrap()).collect();
-            let wanted = ["ACT", "API_URL", "CLAIM_CODE", "LOG_TO_STDOUT", "NOTES", "NOTES_KEY"];
+            let mut wanted =
+                vec!["ACT", "API_URL", "CLAIM_CODE", "LOG_TO_STDOUT", "NOTES", "NOTES_KEY"];
+            wanted.extend(image.map(|_| "JOB_IMAGE"));
             names.len() == wanted.len()
                 && wanted.iter().all(|name| names.contains(&format!("CANYON_{name}").as_str()))
         }),

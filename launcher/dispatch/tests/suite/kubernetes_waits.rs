@@ -27,7 +27,7 @@ async fn start(bed: &Bed, act: &str, container: Value) -> (Arc<dyn Dispatcher>, 
 }
 
 /// How the job ends, and the last reason to wait before that.
-async fn end(kind: &dyn Dispatcher, job: &JobRef) -> (Option<Failure>, String) {
+pub(crate) async fn end(kind: &dyn Dispatcher, job: &JobRef) -> (Option<Failure>, String) {
     let mut waited = String::new();
     for _ in 0..600 {
         match kind.observe(job).await {

@@ -37,6 +37,8 @@ mod ecs_lists;
 mod kubernetes;
 #[cfg(feature = "kubernetes")]
 mod kubernetes_connect;
+#[cfg(feature = "kubernetes")]
+mod kubernetes_containers;
 #[cfg(all(feature = "ecs", feature = "kubernetes"))]
 mod kubernetes_eks;
 #[cfg(feature = "kubernetes")]

@@ -32,7 +32,8 @@ impl Limit {
     pub(super) fn of(request: &Request) -> Self {
         // Before a destroy run the command asks already; a plan deletes nothing.
         let (flags, is_destroy) = (&request.flags, request.mode == RequestedMode::Destroy);
-        let is_settled = flags.yes || is_destroy || flags.plan_only;
+        // A container job makes no plan that a limit could end.
+        let is_settled = flags.yes || is_destroy || flags.plan_only || request.container.is_given();
         let fixed = is_settled || flags.no_wait || flags.max_deletions.is_some();
         if fixed {
             return Self { max_deletions: flags.max_deletions, can_ask: false };

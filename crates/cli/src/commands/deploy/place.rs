@@ -36,6 +36,10 @@ impl Choice {
     ) -> Result<Self, CliError> {
         match (request.flags.local, request.flags.contradiction_of_local()) {
             (Some(false), _) | (None, Some(_)) => Ok(Self::Elsewhere),
+            (Some(true), _) if request.container.is_given() => Err(CliError::usage(
+                "--local runs no container jobs: use a runner of type `docker` for them",
+            )),
+            (None, None) if request.container.is_given() => Ok(Self::Elsewhere),
             (Some(true), Some(flag)) => {
                 Err(CliError::usage(format!("--local cannot be used with {flag}")))
             }

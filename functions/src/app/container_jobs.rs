@@ -1,0 +1,123 @@
+//! The container job of a deployment: from its request, or from the deployment that has created its resource.
+
+use super::App;
+use super::deploy::DeploymentRequest;
+use super::runners::stored_definition;
+use crate::app::error::AppError;
+use canyon_domain::container::{ContainerJob, ContainerTask};
+use canyon_domain::deployment::Mode;
+use canyon_domain::ids::DeploymentId;
+use canyon_domain::inventory::Environment;
+use canyon_domain::job::Bundle;
+use canyon_domain::principal::Principal;
+use canyon_domain::resource::{MAX_RESOURCES, Resource};
+use canyon_domain::resource_name::ResourceName;
+use canyon_domain::runner::container_limits::ContainerRefusal;
+
+/// What a request wants of a resource.
+#[derive(Clone, Debug)]
+pub struct ResourceRequest {
+    /// The resource.
+    pub name: ResourceName,
+    /// The job to run. A destroy may omit it.
+    pub job: Option<ContainerJob>,
+}
+
+/// Where the container job of a new deployment is from.
+pub(super) enum ContainerSource {
+    /// Its request.
+    Request(ContainerTask),
+    /// The deployment that has created its resource.
+    Deployment(Bundle),
+}
+
+impl App {
+    /// The container job that a request asks for.
+    pub(super) async fn requested_container(
+        &self,
+        by: &Principal,
+        wanted: &ResourceRequest,
+        environment: &Environment,
+    ) -> Result<ContainerSource, AppError> {
+        let ResourceRequest { name, job } = wanted;
+        if let Some(job) = job {
+            let (resource, job) = (name.clone(), job.clone());
+            return Ok(ContainerSource::Request(ContainerTask { resource, job }));
+        }
+        let found = environment.resources.get(name).and_then(Resource::to_destroy);
+        let id = found.ok_or_else(|| nothing_created(environment, name))?;
+        let bundle = self.table.bundle(by.org, id).await?;
+        let bundle = bundle.filter(|bundle| bundle.container.is_some()).ok_or_else(|| {
+            AppError::conflict(format!(
+                "the job of deployment {id}, which has created resource `{name}`, is no longer stored: give the `container` that \
+                 destroys it"
+            ))
+        })?;
+        Ok(ContainerSource::Deployment(bundle))
+    }
+
+    /// Refuses a container job that the environment has no room for, or that its runner cannot or may not run.
+    pub(super) async fn check_container(
+        &self,
+        by: &Principal,
+        task: &ContainerTask,
+        mode: Mode,
+        environment: &Environment,
+    ) -> Result<(), AppError> {
+        let ContainerTask { resource, job } = task;
+        if mode == Mode::Destroy && environment.resources.get(resource).is_none() {
+            return Err(nothing_created(environment, resource));
+        }
+        if !environment.resources.has_room_for(resource) {
+            let id = &environment.id;
+            return Err(AppError::conflict(format!(
+                "environment `{id}` has {MAX_RESOURCES} resources, the most that one may have: destroy those that are not needed"
+            )));
+        }
+        let Some(runner) = self.table.runner(by.org, &environment.runner_id).await? else {
+            return Ok(());
+        };
+        let definition = stored_definition(&runner)?;
+        let refusal = |refusal: ContainerRefusal| match &refusal {
+            ContainerRefusal::Type { .. } => AppError::conflict(refusal.to_string()),
+            ContainerRefusal::Image { .. } => {
+                AppError::invalid("container.image", refusal.to_string())
+            }
+        };
+        definition.check_container(&runner.id, &job.image).map_err(refusal)?;
+        let allowed = definition.timeouts().run.as_secs();
+        if job.timeout_seconds.is_some_and(|wanted| i64::from(wanted) > allowed) {
+            let reason = format!(
+                "is {}; a run on runner `{}` has at most {allowed} s (its `timeouts.run_seconds`)",
+                job.timeout_seconds(),
+                runner.id
+            );
+            return Err(AppError::invalid("container.timeout_seconds", reason));
+        }
+        Ok(())
+    }
+
+    /// The deployment whose job a request for a resource repeats.
+    pub(super) fn repeated_for_resource(
+        order: &DeploymentRequest,
+        environment: &Environment,
+    ) -> Option<DeploymentId> {
+        let wanted = order.resource.as_ref().filter(|wanted| wanted.job.is_none())?;
+        environment.resources.get(&wanted.name)?.to_destroy()
+    }
+}
+
+fn nothing_created(environment: &Environment, name: &ResourceName) -> AppError {
+    let known: Vec<_> =
+        environment.resources.iter().map(|resource| format!("`{}`", resource.name)).collect();
+    let id = &environment.id;
+    AppError::conflict(match known.as_slice() {
+        [] => format!(
+            "environment `{id}` has no resource `{name}`, so there is nothing to destroy; it has none at all"
+        ),
+        known => format!(
+            "environment `{id}` has no resource `{name}`, so there is nothing to destroy; it has: {}",
+            known.join(", ")
+        ),
+    })
+}

@@ -1,0 +1,67 @@
+//! Parses what a request wants of a resource, and notes its faults by their fields.
+
+use super::container_jobs::ResourceRequest;
+use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
+use canyon_domain::container::ContainerJob;
+use canyon_domain::field_error::FieldErrors;
+use canyon_domain::resource_name::{InvalidResourceName, ResourceName};
+
+/// The resource of a container job whose request names none.
+const DEFAULT_RESOURCE: &str = "container";
+
+/// What the request wants of a resource; `None` if it is for a module, or faulty.
+pub(super) fn parse(
+    body: &DeploymentCreateBody,
+    faults: &mut FieldErrors,
+) -> Option<ResourceRequest> {
+    let job = body.container.as_ref().and_then(|given| match ContainerJob::parse(given.clone()) {
+        Ok(job) => Some(job),
+        Err(found) => {
+            faults.add_under("container", found);
+            None
+        }
+    });
+    if body.container.is_none() && body.resource.is_none() {
+        return None;
+    }
+    let text = body.resource.as_deref().unwrap_or(DEFAULT_RESOURCE);
+    let name: Result<ResourceName, InvalidResourceName> = text.parse();
+    if let Err(error) = &name {
+        faults.add("resource", error.to_string());
+    }
+    match body.mode {
+        RequestedMode::Deploy if body.container.is_none() => {
+            faults.add("container", "is required: it says what to run for `resource`");
+        }
+        RequestedMode::Deploy | RequestedMode::Destroy => {}
+        RequestedMode::PlanOnly => refuse_plan("mode", faults),
+        RequestedMode::Rollback | RequestedMode::State => {
+            let field = if body.container.is_some() { "container" } else { "resource" };
+            faults.add(field, "goes only with `mode: deploy` and `mode: destroy`");
+        }
+    }
+    if body.plan_only == Some(true) {
+        refuse_plan("plan_only", faults);
+    }
+    for (field, is_given) in [
+        ("module", body.module.is_some()),
+        ("secret_inputs", !body.secret_inputs.is_empty()),
+        ("accept_state", body.accept_state),
+        ("max_deletions", body.max_deletions.is_some()),
+        ("targets", !body.targets.is_empty()),
+        ("replace", !body.replace.is_empty()),
+        ("parallelism", body.parallelism.is_some()),
+    ] {
+        if is_given {
+            faults.add(
+                field,
+                "does not go with `container` or `resource`: a container job runs no module",
+            );
+        }
+    }
+    Some(ResourceRequest { name: name.ok()?, job })
+}
+
+fn refuse_plan(field: &str, faults: &mut FieldErrors) {
+    faults.add(field, "a container job has no plan: Canyon cannot know what its program would do");
+}

@@ -1,0 +1,79 @@
+//! The runner program in a container job, whose image has none.
+//!
+//! The runner's image has the program at `/canyon` (docs/runner-image.md). An engine fills an empty volume with what the image
+//! has at the place where the volume is mounted, when it creates the container. So a container of the runner's image, which is
+//! never started, fills a volume, and the job's container gets this volume.
+
+use super::container::Plan;
+use super::names;
+use super::{DockerDispatcher, engine, refusal};
+use crate::{DispatchError, JobRef, Launch};
+use bollard::Docker;
+use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
+use bollard::query_parameters::{CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder};
+
+/// Where the volume is, in both containers.
+pub(super) const TREE: &str = "/canyon";
+/// The runner program, which starts the job's program.
+pub(super) const PROGRAM: &str = "/canyon/bin/canyon-runner";
+/// The working directory of the runner program.
+pub(super) const RUN_DIRECTORY: &str = "/canyon/run";
+
+/// The name of the container that fills the volume.
+pub(super) fn injector_name(job: &JobRef) -> String {
+    format!("{}-inject", names::container_name(job))
+}
+
+impl DockerDispatcher {
+    /// Fills the job's volume, unless an earlier start has.
+    pub(super) async fn inject(
+        &self,
+        docker: &Docker,
+        plan: &Plan<'_>,
+        launch: &Launch,
+    ) -> Result<(), DispatchError> {
+        let how =
+            CreateContainerOptionsBuilder::default().name(&injector_name(&launch.job)).build();
+        let mount = Mount {
+            target: Some(TREE.to_owned()),
+            typ: Some(MountType::VOLUME),
+            ..Mount::default()
+        };
+        let body = ContainerCreateBody {
+            image: Some(plan.image.to_owned()),
+            labels: Some(plan.labels(launch)),
+            network_disabled: Some(true),
+            host_config: Some(HostConfig { mounts: Some(vec![mount]), ..HostConfig::default() }),
+            ..ContainerCreateBody::default()
+        };
+        match docker.create_container(Some(how), body).await {
+            Ok(_) => Ok(()),
+            Err(error) if matches!(engine::status_and_message(&error), Some((409, _))) => Ok(()),
+            Err(error) => Err(refusal::of_start(&self.platform.engine, &error)),
+        }
+    }
+
+    /// Removes the container that has filled the job's volume. The volume stays as long as the job's container does.
+    ///
+    /// # Errors
+    ///
+    /// If the engine refuses it or does not answer.
+    pub(super) async fn remove_injector(
+        &self,
+        docker: &Docker,
+        job: &JobRef,
+    ) -> Result<(), DispatchError> {
+        // Without the job's container, this removes the volume, which has no name, too; otherwise it is in use.
+        let how = RemoveContainerOptionsBuilder::default().v(true).build();
+        match docker.remove_container(&injector_name(job), Some(how)).await {
+            Ok(()) => Ok(()),
+            // It is gone, or another call removes it.
+            Err(error) if matches!(engine::status_and_message(&error), Some((404 | 409, _))) => {
+                Ok(())
+            }
+            Err(error) => {
+                Err(refusal::of_request(&self.platform.engine, "remove the container", &error))
+            }
+        }
+    }
+}
