@@ -149,7 +149,7 @@ impl Run {
         let ended = self.supervise(&program).await?;
         log_troubles(&mut self.records.log, self.records.identity.as_ref(), &self.records.progress);
         let out_of_memory = oom::kills() > oom_kills;
-        self.judge(&ended, &contract, out_of_memory)
+        self.judge(ended, &contract, out_of_memory)
     }
 
     /// Announces the program to Canyon: from then on the world may change, so Canyon must know before.
@@ -191,7 +191,7 @@ impl Run {
 
     fn judge(
         &mut self,
-        ended: &Ended,
+        ended: Ended,
         contract: &Contract,
         out_of_memory: bool,
     ) -> Result<Outputs, Failure> {
@@ -213,11 +213,14 @@ impl Run {
         }
         match failure {
             Some(failure) => Err(failure),
-            None => self.outputs(contract.outputs().map_err(|error| verdict::refused(&error))?),
+            None => {
+                let results = contract.outputs().map_err(|error| verdict::refused(&error))?;
+                Ok(self.outputs(results))
+            }
         }
     }
 
-    fn outputs(&mut self, results: Results) -> Result<Outputs, Failure> {
+    fn outputs(&mut self, results: Results) -> Outputs {
         let of = |sensitive: bool| {
             move |(name, value)| (name, Output { sensitive, value: Some(value), kind: None })
         };
@@ -226,7 +229,7 @@ impl Run {
         let all: BTreeMap<String, Output> = open.chain(secret).collect();
         let Records { seal, kept_secrets, log, .. } = &mut self.records;
         let advice = "write it to SECRET_OUTPUTS_FILE";
-        Ok(outputs::for_delivery(all, seal.as_ref(), kept_secrets, advice, log))
+        outputs::for_delivery(all, seal.as_ref(), kept_secrets, advice, log)
     }
 
     /// The message of a failure, with the end of the log if the job asks for that. Unlike that of a run of OpenTofu it is not
