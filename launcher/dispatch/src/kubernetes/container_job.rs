@@ -6,6 +6,7 @@
 //! does for modules, except the image and its pull policy: those are of the runner's image.
 
 use super::template::{WORK_VOLUME, mount};
+use crate::dispatcher::JOB_IMAGE;
 use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec, VolumeMount};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -18,8 +19,6 @@ const INJECT_DIRECTORY: &str = "/canyon/volume";
 const PROGRAM: &str = "/canyon/bin/canyon-runner";
 /// The program's working directory.
 const RUN_DIRECTORY: &str = "/canyon/run";
-/// The variable with the image's name, which also tells the program that it runs a container job.
-const JOB_IMAGE: &str = "CANYON_JOB_IMAGE";
 /// The limit of the volume, which also holds the job's files and its shared directory. It keeps one
 /// job from filling its node's disk; a job that exceeds it is evicted.
 const SIZE_LIMIT: &str = "10Gi";

@@ -1,5 +1,6 @@
 use super::*;
 use crate::JobRef;
+use canyon_domain::container::ContainerLaunch;
 use canyon_domain::ids::{DeploymentId, OrgUuid, RunnerUuid};
 use canyon_domain::runner::RunnerDefinition;
 use serde_json::{Value, json};
@@ -30,6 +31,11 @@ fn launch() -> Launch {
         launched_at: "2026-01-01T00:00:00Z".parse().unwrap(),
         container: None,
     }
+}
+
+fn in_image(image: &str) -> Launch {
+    let container = ContainerLaunch { image: image.to_owned(), stop_seconds: 75 };
+    Launch { container: Some(container), ..launch() }
 }
 
 #[test]
@@ -76,6 +82,7 @@ fn a_container_job_differs_from_a_modules_only_where_the_users_image_needs_it() 
     let settings = json!({
         "namespace": "jobs", "service_account": "canyon",
         "pod_template": { "spec": {
+            "terminationGracePeriodSeconds": 20,
             "imagePullSecrets": [{ "name": "regcred" }],
             "initContainers": [{ "name": "authorities", "image": "shop/authorities:1" }],
             "containers": [{
@@ -93,7 +100,7 @@ fn a_container_job_differs_from_a_modules_only_where_the_users_image_needs_it() 
     });
     let of_module = pod_of(&settings, &launch());
     let image = "shop/job@sha256:$(CANYON_CLAIM_CODE)";
-    let mut pod = pod_of(&settings, &Launch { image: Some(image.to_owned()), ..launch() });
+    let mut pod = pod_of(&settings, &in_image(image));
 
     let inject = pod["initContainers"].as_array_mut().unwrap().remove(1);
     let main = of_module["containers"][0].clone();
@@ -129,6 +136,8 @@ fn a_container_job_differs_from_a_modules_only_where_the_users_image_needs_it() 
     let mounts = without_token(&main["volumeMounts"], "name");
     of_module["containers"][0]["volumeMounts"] = json!(mounts);
     of_module["volumes"] = json!(without_token(&of_module["volumes"], "name"));
+    let grace = pod.get_mut("terminationGracePeriodSeconds").unwrap().take();
+    assert_eq!((grace, of_module["terminationGracePeriodSeconds"].take()), (json!(75), json!(20)));
     let volumes = pod["volumes"].as_array_mut().unwrap();
     let work = volumes.iter_mut().find(|volume| volume["name"] == "canyon-work").unwrap();
     assert_eq!(work["emptyDir"].as_object_mut().unwrap().remove("sizeLimit"), Some(json!("10Gi")));
@@ -148,7 +157,6 @@ fn without_nulls(pod: &mut Value) {
 #[test]
 fn a_container_job_needs_the_runners_image_too() {
     let plain = target(&json!({ "namespace": "jobs", "service_account": "canyon" }));
-    let launch = Launch { image: Some("shop/job:1".to_owned()), ..launch() };
-    let error = manifest(&plain, None, &launch).unwrap_err();
+    let error = manifest(&plain, None, &in_image("shop/job:1")).unwrap_err();
     assert!(error.failure.message.contains("no runner image is set"), "{error}");
 }

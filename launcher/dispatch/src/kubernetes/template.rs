@@ -42,8 +42,8 @@ pub(super) fn pod_template(
         if runner.image.is_none() {
             runner.image = Some(defaults.image.clone().ok_or_else(no_image)?);
         }
-        if let Some(image) = &launch.image {
-            let inject = container_job::run_in(runner, image);
+        if let Some(job) = &launch.container {
+            let inject = container_job::run_in(runner, &job.image);
             container_job::add_inject(spec, inject);
         }
     }
@@ -54,7 +54,7 @@ pub(super) fn pod_template(
 /// of modules.
 fn api_token(target: &Target, launch: &Launch) -> ApiToken {
     match target.definition.storage_type() {
-        StorageType::Kubernetes if launch.image.is_none() => ApiToken::Projected,
+        StorageType::Kubernetes if launch.container.is_none() => ApiToken::Projected,
         StorageType::Kubernetes
         | StorageType::S3
         | StorageType::Gcs
