@@ -121,6 +121,8 @@ fn a_container_job_differs_from_a_modules_only_where_the_users_image_needs_it() 
     assert_eq!(container["image"], image);
     assert_eq!(container["command"], json!(["/canyon/bin/canyon-runner"]));
     assert_eq!(container["workingDir"], "/canyon/run");
+    assert_eq!(container["securityContext"], context, "its root file system is read-only");
+    container["securityContext"] = main["securityContext"].clone();
     let variable = container["env"].as_array_mut().unwrap().remove(0);
     let escaped = "shop/job@sha256:$$(CANYON_CLAIM_CODE)";
     assert_eq!(variable, json!({ "name": "CANYON_JOB_IMAGE", "value": escaped }));
@@ -159,4 +161,19 @@ fn a_container_job_needs_the_runners_image_too() {
     let plain = target(&json!({ "namespace": "jobs", "service_account": "canyon" }));
     let error = manifest(&plain, None, &in_image("shop/job:1")).unwrap_err();
     assert!(error.failure.message.contains("no runner image is set"), "{error}");
+}
+
+#[test]
+fn a_template_may_let_a_container_job_write_to_its_root_file_system() {
+    let writable = json!({ "readOnlyRootFilesystem": false });
+    let settings = json!({
+        "namespace": "jobs", "service_account": "canyon",
+        "pod_template": { "spec": { "containers": [
+            { "name": "canyon-runner", "securityContext": writable },
+        ] } },
+    });
+    let pod = pod_of(&settings, &in_image("shop/job:1"));
+    let is_read_only = |list: &str| &pod[list][0]["securityContext"]["readOnlyRootFilesystem"];
+    assert_eq!(is_read_only("containers"), false);
+    assert_eq!(is_read_only("initContainers"), true);
 }

@@ -22,7 +22,7 @@ impl Platform for UsersImage {
     type Kind = dyn Dispatcher;
 
     fn dispatcher(&self) -> Arc<dyn Dispatcher> {
-        dispatcher(&self.0, json!({ "securityContext": { "readOnlyRootFilesystem": true } }))
+        dispatcher(&self.0, json!({}))
     }
 
     fn launch(&self, job: JobRef, act: Act) -> Launch {
@@ -72,7 +72,7 @@ async fn the_users_container_gets_the_templates_settings_and_only_it_the_claim_c
         "image": ACT_IMAGE, "imagePullPolicy": "IfNotPresent",
         "env": [{ "name": "TEAM", "value": "shop" }],
         "resources": { "limits": { "cpu": "500m", "memory": "64Mi" } },
-        "securityContext": { "runAsUser": 20_002, "readOnlyRootFilesystem": true },
+        "securityContext": { "runAsUser": 20_002 },
         "volumeMounts": [
             { "name": "own", "mountPath": "/data" }, { "name": "own", "mountPath": "/etc/ssl/certs" },
         ],
