@@ -3,7 +3,7 @@
 use crate::agent_walled::Wall;
 use crate::canaries;
 use crate::cancel::accept_slow;
-use crate::ecs::docker;
+use crate::ecs::{docker, try_docker};
 use crate::harness::bed::bed;
 use crate::harness::deployments::{LIMIT, assert_succeeded, counts, destruction, failure, request};
 use crate::harness::kinds::Kind;
@@ -35,6 +35,20 @@ async fn container(site: &Site, id: &str) -> String {
             return container.clone();
         }
         assert!(found.is_empty() && Instant::now() < deadline, "{found:?}\n{}", site.server.log());
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// What the engine tells of the deployment's only container. A container that an earlier start left is removed, perhaps just
+/// after it was listed.
+async fn description(site: &Site, id: &str) -> String {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let container = container(site, id).await;
+        if let Ok(description) = try_docker(&["inspect", &container]) {
+            return description;
+        }
+        assert!(Instant::now() < deadline, "no container stays\n{}", site.server.log());
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -95,8 +109,7 @@ async fn a_containers_description_has_no_secret_and_no_other_machine_reaches_its
 
     let module = canaries::module(&site).await;
     let id = site.accept(&request(ENV, Some(module))).await;
-    let container = container(&site, &id).await;
-    let description = docker(&["inspect", &container]);
+    let description = description(&site, &id).await;
     canaries::assert_none_in(&[description], &site, &[secret]);
     site.until(&id, "a claim", |deployment| {
         deployment.attempts.first().is_some_and(|attempt| attempt.phase == "apply")

@@ -15,14 +15,20 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+#[track_caller]
 pub(crate) fn docker(arguments: &[&str]) -> String {
+    try_docker(arguments).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The engine's answer, or its refusal.
+pub(crate) fn try_docker(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new("timeout")
         .args(["30", "docker", "--host", bed().get("DOCKER_HOST")])
         .args(arguments)
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
 /// The only task of a deployment, and the name of its container.

@@ -1,5 +1,7 @@
 //! The resources of an organization: environment types, projects, environments, runners and rules.
 
+pub use crate::deletion_protection::DeletionProtection;
+
 use crate::backend::{backend_file, state_location};
 use crate::deployment::Deployment;
 use crate::deployment_queue::DeploymentQueue;
@@ -90,13 +92,6 @@ pub struct EnvironmentType {
     pub deletion_protection: Option<DeletionProtection>,
     /// When it was created.
     pub created_at: Timestamp,
-}
-
-/// Deletion protection: ends each run whose plan deletes or replaces more resources than this allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeletionProtection {
-    /// Maximum number of resources that a run may delete or replace.
-    pub max_deletions: u32,
 }
 
 /// A project.
@@ -221,8 +216,8 @@ impl Environment {
         }
     }
 
-    /// Records where `deployment`, which is being launched, works on the state: its runner keeps state in
-    /// `storage`, and may move states there from those in `former`.
+    /// Records where `deployment`, which is launched, works on the state: its runner keeps state in `storage`,
+    /// and may move states there from those in `former`.
     ///
     /// # Errors
     ///

@@ -19,6 +19,7 @@ pub mod concurrency;
 pub mod container;
 pub mod container_log;
 pub mod deadline;
+mod deletion_protection;
 pub mod deployment;
 pub mod deployment_expiry;
 pub mod deployment_queue;

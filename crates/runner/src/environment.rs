@@ -39,7 +39,8 @@ const FOR_GIT: [&str; 15] = [
     "SSH_AUTH_SOCK",
 ];
 
-type Variables = Vec<(OsString, OsString)>;
+/// Names and values. Of two with the same name, the last one counts.
+pub type Variables = Vec<(OsString, OsString)>;
 
 /// The names of variables that were set for `job` and do not reach the module.
 pub fn left_out<'a>(settings: &'a Settings, job: &'a Job) -> impl Iterator<Item = &'a str> {
@@ -57,24 +58,11 @@ pub fn of_tofu(
     read_token: Option<&SecretString>,
     phase: TokenPhase,
 ) -> Variables {
-    let own_token = registry_token::variable(&settings.api_url);
     let mut variables = settings.inherited.clone();
     // The runner's variables come last: of two with the same name, the last one counts.
-    let set = |name: &str, value: &OsStr| (OsString::from(name), value.to_owned());
-    if let (Some(name), Some(token)) = (own_token, read_token)
-        && !variables.iter().any(|(other, _)| *other == *name)
-    {
-        variables.push(set(&name, token.expose_secret().as_ref()));
-    }
-    if let Some(of) = &job.identity {
-        let overrides = |name: &OsStr| {
-            name.to_str().is_some_and(|name| identity::environment::overrides_identity(of, name))
-        };
-        variables.retain(|(name, _)| !overrides(name));
-        let (files, session) = (Files::new(workspace.identity()), job.deployment_id.to_string());
-        let identity = identity::environment::variables(of, &files, phase, &session);
-        variables.extend(identity.iter().map(|(name, value)| set(name, value.as_ref())));
-    }
+    add_read_token(&mut variables, settings, read_token);
+    remove_identity_overrides(&mut variables, job);
+    variables.extend(of_identity(workspace, job, phase));
     variables.extend(
         job.environment
             .iter()
@@ -86,8 +74,7 @@ pub fn of_tofu(
     variables.extend(
         kept.filter(|(name, _)| may_be_set(name)).map(|(name, value)| set(name, value.as_ref())),
     );
-    let context = module_variables::context(&settings.org, job);
-    variables.extend(context.iter().map(|(name, value)| set(&name.to_uppercase(), value.as_ref())));
+    variables.extend(of_context(settings, job));
     variables.extend([
         // Canyon's address and the project's groups, for modules that call the API.
         set("CANYON_ENDPOINT", settings.api_url.as_ref()),
@@ -103,6 +90,47 @@ pub fn of_tofu(
     // If that file does not exist, OpenTofu prints a warning on standard output, which breaks its JSON.
     variables.retain(|(name, value)| name != "TF_CLI_CONFIG_FILE" || Path::new(value).exists());
     variables
+}
+
+/// Adds the variable with which a program reads modules from Canyon, unless the job was started with one.
+pub fn add_read_token(
+    variables: &mut Variables,
+    settings: &Settings,
+    read_token: Option<&SecretString>,
+) {
+    if let (Some(name), Some(token)) = (registry_token::variable(&settings.api_url), read_token)
+        && !variables.iter().any(|(other, _)| *other == *name)
+    {
+        variables.push(set(&name, token.expose_secret().as_ref()));
+    }
+}
+
+/// Removes what the platform has set and would take precedence over the job's identity.
+pub fn remove_identity_overrides(variables: &mut Variables, job: &Job) {
+    let Some(of) = &job.identity else { return };
+    let overrides = |name: &OsStr| {
+        name.to_str().is_some_and(|name| identity::environment::overrides_identity(of, name))
+    };
+    variables.retain(|(name, _)| !overrides(name));
+}
+
+/// The variables that name the files of the job's identity in `phase`.
+pub fn of_identity(workspace: &Workspace, job: &Job, phase: TokenPhase) -> Variables {
+    let Some(of) = &job.identity else { return Variables::new() };
+    let (files, session) = (Files::new(workspace.identity()), job.deployment_id.to_string());
+    let identity = identity::environment::variables(of, &files, phase, &session);
+    identity.iter().map(|(name, value)| set(name, value.as_ref())).collect()
+}
+
+/// The variables with what a job knows of itself, such as `CANYON_PROJECT`.
+pub fn of_context(settings: &Settings, job: &Job) -> Variables {
+    let context = module_variables::context(&settings.org, job);
+    context.iter().map(|(name, value)| set(&name.to_uppercase(), value.as_ref())).collect()
+}
+
+/// The variable `name`.
+pub fn set(name: &str, value: &OsStr) -> (OsString, OsString) {
+    (name.into(), value.to_owned())
 }
 
 /// The project's groups as a path, without the project itself; empty for a project without groups.

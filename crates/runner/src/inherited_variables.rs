@@ -1,6 +1,7 @@
 //! The variables of the runner's own environment that the module gets: all that the job was started with, except
 //! Canyon's own.
 
+use crate::certificates::{CERTIFICATES, CERTIFICATES_OF_JOB};
 use canyon_domain::variables::may_be_set;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,10 +18,10 @@ pub fn for_module(
 ) -> (Vec<(OsString, OsString)>, Vec<String>) {
     let (mut passed, mut left_out) = (Vec::new(), Vec::new());
     for (name, value) in variables {
-        let text = name.to_string_lossy();
-        if text.starts_with(CANYON_PREFIX) {
+        if is_canyons(name) {
             continue;
         }
+        let text = name.to_string_lossy();
         if may_be_set(&text) && !contains(value, claim_code) {
             passed.push((name.clone(), value.clone()));
         } else {
@@ -28,6 +29,30 @@ pub fn for_module(
         }
     }
     (passed, left_out)
+}
+
+/// The `variables` of its container that the program of a container job gets: all except Canyon's own and those that repeat
+/// the claim code, and the container's own value of what the runner has replaced for itself.
+pub fn of_container(
+    variables: &[(OsString, OsString)],
+    claim_code: &str,
+) -> Vec<(OsString, OsString)> {
+    let is_passed = |name: &OsStr, value: &OsStr| !is_canyons(name) && !contains(value, claim_code);
+    let mut passed: Vec<_> =
+        variables.iter().filter(|(name, value)| is_passed(name, value)).cloned().collect();
+    let replaced = variables.iter().find(|(name, _)| name == CERTIFICATES_OF_JOB);
+    if let Some((_, of_job)) = replaced {
+        passed.retain(|(name, _)| name != CERTIFICATES);
+        if !of_job.is_empty() {
+            passed.push((CERTIFICATES.into(), of_job.clone()));
+        }
+    }
+    passed
+}
+
+/// Whether the variable `name` is one of Canyon's own.
+pub fn is_canyons(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(CANYON_PREFIX.as_bytes())
 }
 
 fn contains(value: &OsStr, part: &str) -> bool {
@@ -61,5 +86,26 @@ mod tests {
         ];
         assert_eq!(names, expected);
         assert_eq!(left_out, ["COPY", "TF_CLI_ARGS_apply", "TF_WORKSPACE"]);
+    }
+
+    #[test]
+    fn the_program_of_a_container_job_gets_the_variables_of_its_image_as_they_are() {
+        let of = |variables: &[(&str, &str)]| {
+            let variables: Vec<_> =
+                variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            let passed = of_container(&variables, "cyc_1").into_iter();
+            let text = |text: OsString| text.into_string().unwrap();
+            passed
+                .map(|(name, value)| format!("{}={}", text(name), text(value)))
+                .collect::<Vec<_>>()
+        };
+        let image =
+            [("TF_WORKSPACE", "own"), ("COPY", "cyc_1"), ("CANYON_ORG", "local"), ("A", "1")];
+        assert_eq!(of(&image), ["TF_WORKSPACE=own", "A=1"]);
+        let replaced =
+            [("SSL_CERT_FILE", "/canyon/bin/ca-certificates.crt"), (CERTIFICATES_OF_JOB, "")];
+        assert_eq!(of(&replaced), Vec::<String>::new());
+        let replaced = [("SSL_CERT_FILE", "/canyon/bin/x"), (CERTIFICATES_OF_JOB, "/of/image")];
+        assert_eq!(of(&replaced), ["SSL_CERT_FILE=/of/image"]);
     }
 }

@@ -3,15 +3,19 @@
 //! One process serves one attempt of one deployment: it claims the attempt ([`session`]), fetches
 //! the module ([`source`]), writes what OpenTofu needs beside it ([`workspace`]), runs `init`,
 //! `plan` and `apply` ([`run`], [`tofu`]), ships their output while they run ([`shipper`]) and
-//! delivers the result ([`result`]). Before all that it hides itself from the programs of the module
+//! delivers the result ([`result`]). If the job has a container, it runs the program of that in place of
+//! OpenTofu ([`container`]). Before all that it hides itself from the programs of the module
 //! ([`protection`]). It keeps nothing in memory that is on disk, and survives an outage of the
 //! control plane.
 //!
 //! The names of the files in the job's folder are in [`workspace`]: the launcher of local jobs
 //! reads [`workspace::LOG`] and [`workspace::EVENTS`] if a runner died before it could ship them.
 
+pub mod applying;
 pub mod backoff;
+pub mod certificates;
 pub mod code_commit_signature;
+pub mod container;
 pub mod container_log;
 pub mod declared_variables;
 pub mod environment;
@@ -26,6 +30,7 @@ pub mod host_processes;
 pub mod identity;
 pub mod inherited_variables;
 pub mod inject;
+pub mod lines;
 pub mod lock;
 pub mod lock_owner_name;
 pub mod log;
@@ -40,6 +45,7 @@ pub mod outputs;
 pub mod own_backend;
 pub mod protection;
 pub mod reaper;
+pub mod records;
 pub mod registry_token;
 pub mod render;
 pub mod result;
@@ -75,9 +81,12 @@ pub async fn serve(settings: Settings, workspace: Workspace) -> Exit {
         Err(error) => return Exit::undelivered(format!("cannot listen for signals: {error}")),
     };
     reaper::start_if_init();
-    let session = match session::claim(&settings, &stop).await {
+    let mut session = match session::claim(&settings, &stop).await {
         Ok(session) => session,
         Err(exit) => return exit,
     };
-    run::serve(session, settings, workspace, stop).await
+    match session.job.bundle.container.take() {
+        Some(task) => container::serve(session, task, settings, workspace, stop).await,
+        None => run::serve(session, settings, workspace, stop).await,
+    }
 }

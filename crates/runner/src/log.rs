@@ -4,6 +4,7 @@
 //! is shipped. If the log has a recipient, each flush is one encrypted frame: nothing in clear is on disk.
 
 use crate::{mask::Mask, seal::Seal};
+use canyon_domain::failure::Failure;
 use canyon_domain::job::LogLevel;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -49,19 +50,17 @@ impl Log {
         self.line(&format!("==> error: {text}"));
     }
 
-    /// Output of OpenTofu: one or more lines.
+    /// Output of a program: one or more lines.
     pub fn line(&mut self, text: &str) {
-        // Masked before escaping, because escapes would hide a secret with control characters from the mask. Masked
-        // again afterwards, because escaping may have produced a secret from other text.
-        let escaped = escaped(&self.mask.text(text));
-        self.waiting.push_str(&self.mask.text(&escaped));
+        let shown = self.shown(text);
+        self.waiting.push_str(&shown);
         self.waiting.push('\n');
         if self.waiting.len() >= PIECE {
             self.flush();
         }
     }
 
-    /// Writes the buffer to the file. A write error, such as a full disk, is kept for [`Log::broken`]: it must not
+    /// Writes the buffer to the file. A write error, such as a full disk, is kept for the end of the log: it must not
     /// stop a run that may be creating a resource.
     pub fn flush(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
@@ -85,9 +84,34 @@ impl Log {
         self.mask.text(text)
     }
 
+    /// `text` as the log shows it: without known secrets and control characters.
+    pub fn shown(&self, text: &str) -> String {
+        // Masked before escaping, because escapes would hide a secret with control characters from the mask. Masked
+        // again afterwards, because escaping may have produced a secret from other text.
+        self.mask.text(&escaped(&self.mask.text(text)))
+    }
+
+    /// Whether the log is encrypted, so that nothing of it may leave the job in clear.
+    pub fn is_sealed(&self) -> bool {
+        self.seal.is_some()
+    }
+
     /// The first write error, if the log is incomplete.
     pub fn broken(&self) -> Option<&io::Error> {
         self.broken.as_ref()
+    }
+
+    /// Writes the last lines, of a run that failed or not.
+    pub fn end(&mut self, failure: Option<&Failure>) {
+        match failure {
+            None => self.step("done"),
+            Some(failure) => self.error(&format!("{}: {}", failure.class, failure.message)),
+        }
+        if let Some(error) = &self.broken {
+            let text = format!("this log is incomplete: {error}");
+            self.error(&text);
+        }
+        self.flush();
     }
 }
 

@@ -8,10 +8,26 @@ use std::path::Path;
 
 /// How many processes of this job the kernel has killed so far because memory ran out; 0 if the machine has no count.
 pub fn kills() -> u64 {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let Some(group) = own.lines().find_map(|line| line.strip_prefix("0::/")) else { return 0 };
-    let file = Path::new("/sys/fs/cgroup").join(group).join("memory.events");
-    count(&fs::read_to_string(file).unwrap_or_default())
+    read("memory.events").map_or(0, |events| count(&events))
+}
+
+/// The limit of the job's memory and the most that it has used, for a message, as far as the machine tells.
+pub fn limit_and_peak() -> Option<String> {
+    let bytes = |name| read(name)?.trim().parse::<u64>().ok();
+    described(bytes("memory.max"), bytes("memory.peak"))
+}
+
+fn described(limit: Option<u64>, peak: Option<u64>) -> Option<String> {
+    let text = |what, bytes: Option<u64>| bytes.map(|bytes| format!("{what} {} MiB", bytes >> 20));
+    let parts: Vec<_> = [text("limit", limit), text("peak", peak)].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// A file of the job's cgroup.
+fn read(name: &str) -> Option<String> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    fs::read_to_string(Path::new("/sys/fs/cgroup").join(group).join(name)).ok()
 }
 
 fn count(events: &str) -> u64 {
@@ -28,5 +44,16 @@ mod tests {
         let events = "low 0\nhigh 0\nmax 8\noom 2\noom_kill 3\noom_group_kill 1\n";
         assert_eq!(count(events), 3);
         assert_eq!(count(""), 0);
+    }
+
+    #[test]
+    fn limit_and_peak_are_named_as_far_as_they_are_known() {
+        let mib = 1 << 20;
+        assert_eq!(
+            described(Some(512 * mib), Some(500 * mib)).as_deref(),
+            Some("limit 512 MiB, peak 500 MiB")
+        );
+        assert_eq!(described(None, Some(3 * mib)).as_deref(), Some("peak 3 MiB"));
+        assert_eq!(described(None, None), None);
     }
 }

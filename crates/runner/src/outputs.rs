@@ -35,8 +35,7 @@ enum Dropped {
     Size,
 }
 
-/// The outputs at the end of a run, also encrypted if there is a `seal`. Warnings in `log` name what is missing. An output
-/// that contains one of the `secrets` counts as sensitive.
+/// The outputs at the end of a run, as [`for_delivery`] makes them. Warnings in `log` name what is missing.
 pub async fn read(
     tofu: &Tofu,
     facts: &Facts,
@@ -58,14 +57,26 @@ pub async fn read(
         log.warn("the outputs cannot be read; they are not in the result");
         return Outputs::default();
     };
-    let (mut all, dropped) = kept(&all);
-    for name in mark_secret(&mut all, secrets) {
-        log.warn(&format!(
-            "the output `{name}` contains a secret variable, so it counts as sensitive; mark it `sensitive = true`"
-        ));
-    }
+    let (all, dropped) = kept(&all);
     for (name, reason) in dropped {
         log.warn(&format!("the value of the output `{name}` is not in the result: {reason}"));
+    }
+    for_delivery(all, seal, secrets, "mark it `sensitive = true`", log)
+}
+
+/// `all` outputs as they are delivered, also encrypted if there is a `seal`. One that contains one of the `secrets` counts as
+/// sensitive; `advice` says how the author of the program makes it so.
+pub fn for_delivery(
+    mut all: BTreeMap<String, Output>,
+    seal: Option<&Seal>,
+    secrets: &Mask,
+    advice: &str,
+    log: &mut Log,
+) -> Outputs {
+    for name in mark_secret(&mut all, secrets) {
+        log.warn(&format!(
+            "the output `{name}` contains a secret variable, so it counts as sensitive; {advice}"
+        ));
     }
     let encrypted = seal.and_then(|seal| {
         let file = encrypt(&all, seal);

@@ -34,6 +34,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::certificates;
 use crate::settings::CLAIM_CODE;
 
 /// Set if the claim code is not in the environment, but on standard input.
@@ -88,10 +89,12 @@ fn start_again(code: &OsStr) -> io::Result<Infallible> {
     let name = arguments.next().unwrap_or_default();
     let arguments: Vec<OsString> = arguments.collect();
     let itself = std::env::current_exe().unwrap_or_else(|_| PathBuf::from(THIS_PROGRAM));
+    let certificates = certificates::replacements(&itself);
     let mut error = io::Error::from(Errno::NOENT);
     for program in [itself, PathBuf::from(THIS_PROGRAM)] {
         let mut command = Command::new(program);
         command.arg0(&name).args(&arguments).env_remove(CLAIM_CODE).env(CODE_ON_STDIN, "1");
+        command.envs(certificates.iter().cloned());
         error = command.exec();
     }
     dup2_stdin(&input)?;

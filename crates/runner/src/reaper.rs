@@ -1,7 +1,7 @@
 //! Reaps zombies. PID 1 becomes the parent of every orphaned process of its container and must wait for it;
 //! otherwise zombies fill the process table.
 
-use rustix::process::{Pid, WaitOptions, getpid, waitpid};
+use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
@@ -32,9 +32,20 @@ impl Drop for OwnChild {
 
 /// Starts to reap orphaned processes, if this process is PID 1.
 pub fn start_if_init() {
-    if getpid() != Pid::INIT {
-        return;
+    if getpid() == Pid::INIT {
+        start();
     }
+}
+
+/// Becomes the parent of every orphaned process below this one, and reaps these, also where this process is not PID 1: some
+/// platforms put an init of their own before it.
+pub fn adopt_orphans() {
+    if getpid() != Pid::INIT && set_child_subreaper(Some(getpid())).is_ok() {
+        start();
+    }
+}
+
+fn start() {
     let Ok(mut child_ended) = signal(SignalKind::child()) else { return };
     tokio::spawn(async move {
         while child_ended.recv().await.is_some() {

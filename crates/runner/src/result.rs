@@ -6,7 +6,7 @@ use crate::facts::Facts;
 use crate::outputs::Outputs;
 use crate::session::ApiConnection;
 use crate::shipper::DELIVERY_TIMEOUT;
-use crate::{backoff::Backoff, exit::Exit, log::Log, stop::Stop, verdict};
+use crate::{backoff::Backoff, exit::Exit, log::Log, stop::Stop, stop::StopRequest, verdict};
 use canyon_api::attempt::{
     DeploymentResultsUpdateBody, ReportBody, ResultStatus, TfResourceCounts,
 };
@@ -93,6 +93,25 @@ impl Outcome {
             chunks: Vec::new(),
         }
     }
+}
+
+/// Delivers the `failure` of a run that has not begun.
+pub async fn refuse(api: &ApiConnection, failure: Failure, stop: &Stop) -> Exit {
+    let body = Outcome::from(failure).into_body(None);
+    deliver(api, body, stop.is_requested()).await
+}
+
+/// Delivers `body`, unless the attempt is over: `what` was stopped then.
+pub async fn conclude(
+    api: &ApiConnection,
+    body: DeploymentResultsUpdateBody,
+    stop: &Stop,
+    what: &str,
+) -> Exit {
+    if stop.requested() == StopRequest::StopWithoutResult {
+        return Exit::Over(format!("the attempt is over; {what} was stopped"));
+    }
+    deliver(api, body, stop.is_requested()).await
 }
 
 /// Delivers `body`, and tries for [`DELIVERY_TIMEOUT`] until Canyon itself says that it has taken it. Between

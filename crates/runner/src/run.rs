@@ -11,27 +11,25 @@ mod tofu_environment;
 mod unread_variables;
 mod unwritten;
 
+use crate::applying::Applying;
+use crate::records::{Further, Records, unusable};
 use crate::{
     container_log::ContainerLog, environment, environment_size, executable, exit::Exit,
-    git_access::GitAccess, identity::Identity, identity::files::Files, log::Log, mask::Mask,
-    module_variables, oom, outputs, own_backend, result, result::Outcome, seal::Seal,
-    secret_stores, secret_values, session::ApiConnection, session::Session, settings::Settings,
-    shipper::Progress, shipper::Shipper, source, stop::Stop, stop::StopRequest, streams::Streams,
-    tofu::Ended, tofu::Tofu, transcript::Transcript, verdict, workspace, workspace::Workspace,
+    git_access::GitAccess, identity::Identity, mask::Mask, module_variables, oom, outputs,
+    own_backend, result, result::Outcome, seal::Seal, secret_stores, session::ApiConnection,
+    session::Session, settings::Settings, shipper::Progress, shipper::Shipper, source, stop,
+    stop::Stop, stop::StopRequest, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict,
+    workspace, workspace::Workspace,
 };
-use apply::Applying;
 use canyon_api::attempt::FetchedModuleBody;
 use canyon_domain::deployment::Mode;
-use canyon_domain::failure::{Failure, FailureClass, Phase};
+use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
-use canyon_domain::variables::job::JobVariable;
 use locked::LOCK_TIMEOUT;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use secret_stores::Unread;
 use state::StateKnown;
-use std::io;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// The exit code of `plan -detailed-exitcode` if there are changes.
@@ -74,19 +72,13 @@ pub async fn serve(
     // Before the first line of the log, in which the values are masked.
     let unread = match secret_stores::read(&mut session.job, &api, &stop).await {
         Ok(unread) => unread,
-        Err(failure) => {
-            let body = Outcome::from(failure).into_body(None);
-            return result::deliver(&api, body, stop.is_requested()).await;
-        }
+        Err(failure) => return result::refuse(&api, failure, &stop).await,
     };
     // In a box, because the clouds' clients are large.
     let access = Box::pin(GitAccess::prepare(&session.job, &workspace, &api)).await;
     let (mut run, shipper) = match Run::begin(session, settings, workspace, access, stop.clone()) {
         Ok(begun) => begun,
-        Err(failure) => {
-            let body = Outcome::from(failure).into_body(None);
-            return result::deliver(&api, body, stop.is_requested()).await;
-        }
+        Err(failure) => return result::refuse(&api, failure, &stop).await,
     };
     run.unread = unread;
     run.transcript.log.flush();
@@ -97,18 +89,14 @@ pub async fn serve(
     run.close(&outcome);
     run.progress.end();
     let chunks = shipping.await.unwrap_or_default();
-    let exit = if stop.requested() == StopRequest::StopWithoutResult {
-        Exit::Over("the attempt is over; OpenTofu was stopped".to_owned())
-    } else {
-        let mut body = outcome.into_body(tofu_ran.then_some(&run.transcript.facts));
-        body.chunks = chunks;
-        body.state = run.state_report();
-        body.unwritten = run.state.unwritten.take().filter(|_| api.knows_unwritten_states());
-        body.phase = Some(run.progress.phase());
-        body.fetched = run.progress.fetched().filter(|_| api.knows_fetched_modules());
-        body.untouched = run.applying == Applying::Announced;
-        result::deliver(&api, body, stop.is_requested()).await
-    };
+    let mut body = outcome.into_body(tofu_ran.then_some(&run.transcript.facts));
+    body.chunks = chunks;
+    body.state = run.state_report();
+    body.unwritten = run.state.unwritten.take().filter(|_| api.knows_unwritten_states());
+    body.phase = Some(run.progress.phase());
+    body.fetched = run.progress.fetched().filter(|_| api.knows_fetched_modules());
+    body.untouched = run.applying == Applying::Announced;
+    let exit = result::conclude(&api, body, &stop, "OpenTofu").await;
     if let Some(container_log) = run.container_log {
         container_log.end();
     }
@@ -123,45 +111,13 @@ impl Run {
         access: GitAccess,
         stop: Stop,
     ) -> Result<(Self, Shipper), Failure> {
-        let Session { job, offsets, report_every, token, read_token, api } = session;
-        let recipient = |field, text: &Option<String>| {
-            text.as_ref().map(|text| Seal::new(field, text)).transpose()
-        };
-        let seal =
-            recipient("encrypted_outputs_recipient", &job.bundle.encrypted_outputs_recipient)?;
-        let log_seal = recipient("encrypted_logs_recipient", &job.bundle.encrypted_logs_recipient)?;
-        let given = secret_values::of(&settings.inherited, &job.secret_variables);
-        let mut kept = secret_values::of_kept(&job);
-        kept.extend(access.secrets().map(str::to_owned));
-        let own = [Some(&token), Some(&settings.claim_code), read_token.as_ref()];
-        let own = own.into_iter().flatten().map(ExposeSecret::expose_secret);
-        let secrets = own.chain(given.iter().chain(&kept).map(String::as_str));
-        let mut named = job.environment.clone();
-        let of_environment = job.variables.iter().filter_map(JobVariable::environment);
-        named.extend(of_environment.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let mask = Mask::new(secrets, &named);
-        let kept_secrets = Mask::of_values(kept.iter().map(String::as_str));
-        let sealed = log_seal.is_some();
-        let open = || -> io::Result<_> {
-            workspace.prepare(offsets)?;
-            let streams = Streams::open(&workspace, offsets, mask.clone())?;
-            let greeting =
-                format!("canyon-runner: deployment {}, attempt {}", job.deployment_id, job.attempt);
-            let container_log = settings
-                .log_to_stdout
-                .then(|| ContainerLog::start(&workspace, mask.clone(), sealed, &greeting))
-                .transpose()?;
-            let identity = job.identity.clone().map(|of| {
-                let files = Files::new(workspace.identity());
-                Identity::new(of, files, api.clone(), mask.clone())
-            });
-            let log = workspace.append(workspace::LOG)?;
-            let log = Log::new(log, mask.clone(), log_seal, job.bundle.log_level);
-            let reduced = sealed.then(|| workspace.append(workspace::EVENTS)).transpose()?;
-            Ok((streams, Transcript::new(log, reduced), container_log, identity))
-        };
-        let (streams, mut transcript, container_log, identity) =
-            open().map_err(|error| unusable(&error))?;
+        let of_git = access.secrets().map(str::to_owned).collect();
+        let further = Further { secrets: of_git, ..Further::default() };
+        let (records, shipper) = Records::open(&session, &settings, &workspace, further, &stop)?;
+        let Session { job, read_token, .. } = session;
+        let Records { log, reduced, progress, seal, container_log, identity, kept_secrets } =
+            records;
+        let mut transcript = Transcript::new(log, reduced);
         transcript
             .log
             .step(&format!("attempt {} fetches {}", job.attempt, job.bundle.module.source));
@@ -172,7 +128,6 @@ impl Run {
         for warning in access.warnings() {
             transcript.log.warn(&warning);
         }
-        let (shipper, progress) = Shipper::new(api, streams, stop.clone(), report_every);
         let oom_kills = oom::kills();
         let run = Self {
             job,
@@ -277,15 +232,16 @@ impl Run {
         let environment = self.environment(TokenPhase::Plan);
         environment_size::check(&environment)?;
         let sealed = self.transcript.is_sealed();
-        let tofu = Tofu::new(program, environment, module, &self.workspace, sealed, self.grace());
+        let tofu = Tofu::new(
+            program,
+            environment,
+            module,
+            &self.workspace,
+            sealed,
+            stop::grace(self.job.stop_seconds),
+        );
         self.log_duration("fetched", begun);
         tofu.map_err(|error| unusable(&error))
-    }
-
-    /// How long after a request to stop OpenTofu works. What is left of the time is for the result and the log.
-    fn grace(&self) -> Duration {
-        let time = Duration::from_secs(self.job.stop_seconds.into());
-        time.saturating_sub((time / 4).min(Duration::from_secs(10)))
     }
 
     async fn init(&mut self, tofu: &mut Tofu, api: &ApiConnection) -> Result<(), Failure> {
@@ -361,26 +317,11 @@ impl Run {
         for orphan in &outcome.orphans {
             log.warn(&format!("{} may exist although the state does not list it", orphan.address));
         }
-        match &outcome.failure {
-            None => log.step("done"),
-            Some(failure) => log.error(&format!("{}: {}", failure.class, failure.message)),
-        }
-        if let Some(error) = log.broken() {
-            let text = format!("this log is incomplete: {error}");
-            log.error(&text);
-        }
-        log.flush();
+        log.end(outcome.failure.as_ref());
     }
 
     fn log_duration(&mut self, what: &str, begun: Instant) {
         let text = format!("{what} after {:.1} s", begun.elapsed().as_secs_f64());
         self.transcript.log.step(&text);
     }
-}
-
-fn unusable(error: &io::Error) -> Failure {
-    Failure::new(
-        FailureClass::Config,
-        format!("the job's folder cannot be used: {error}; check that its disk is not full"),
-    )
 }

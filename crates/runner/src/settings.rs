@@ -2,7 +2,7 @@
 
 use crate::inherited_variables;
 use secrecy::{ExposeSecret as _, SecretString};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use url::Url;
 use uuid::Uuid;
@@ -17,6 +17,10 @@ const DEPLOYMENT_ID: &str = "CANYON_DEPLOYMENT_ID";
 const ATTEMPT: &str = "CANYON_ATTEMPT";
 /// `1` in a container: the runner also writes the log and the events to standard output.
 const LOG_TO_STDOUT: &str = "CANYON_LOG_TO_STDOUT";
+/// The image in which a container job runs.
+const JOB_IMAGE: &str = "CANYON_JOB_IMAGE";
+/// The `PATH` of a container whose image sets none.
+pub(crate) const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The claim code, which is good for one claim.
 pub(crate) const CLAIM_CODE: &str = "CANYON_CLAIM_CODE";
 
@@ -42,6 +46,10 @@ pub struct Settings {
     pub inherited: Vec<(OsString, OsString)>,
     /// The names of variables that were set for the job and that the module does not get.
     pub left_out: Vec<String>,
+    /// The image in which the job runs, if that is the image of a container job.
+    pub job_image: Option<String>,
+    /// The variables of the container, for the program of a container job.
+    pub of_container: Vec<(OsString, OsString)>,
 }
 
 /// A setting that is missing or wrong. The message does not repeat its value.
@@ -92,6 +100,7 @@ impl Settings {
             .ok_or_else(wrong(API_URL, "is not an http or https address"))?;
         let claim_code = text(CLAIM_CODE)?.to_owned();
         let (inherited, left_out) = inherited_variables::for_module(variables, &claim_code);
+        let of_container = inherited_variables::of_container(variables, &claim_code);
         let attempt = text(ATTEMPT)?.parse().ok().filter(|number| *number > 0);
         Ok(Self {
             api_url: api_url.to_owned(),
@@ -102,21 +111,28 @@ impl Settings {
             attempt: attempt.ok_or_else(wrong(ATTEMPT, "is not a number from 1"))?,
             claim_code: claim_code.into(),
             log_to_stdout: text(LOG_TO_STDOUT).is_ok_and(|value| value == "1"),
-            search_path: text("PATH")?.into(),
+            search_path: text("PATH").unwrap_or(USUAL_PATH).into(),
             inherited,
             left_out,
+            job_image: text(JOB_IMAGE).ok().map(str::to_owned),
+            of_container,
         })
     }
 
     /// The path of the executable program `name` on the search path.
     pub fn find_program(&self, name: &str) -> Option<PathBuf> {
-        std::env::split_paths(&self.search_path)
-            .filter(|folder| folder.is_absolute())
-            .map(|folder| folder.join(name))
-            .find(|path| {
-                rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
-            })
+        find_program(name, &self.search_path)
     }
+}
+
+/// The path of the executable program `name` on `search_path`.
+pub fn find_program(name: &str, search_path: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(search_path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|path| {
+            rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
+        })
 }
 
 /// Whether the job runs in a container, of which the platform keeps only the output.
@@ -135,7 +151,6 @@ mod tests {
             (DEPLOYMENT_ID, "0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000"),
             (ATTEMPT, "1"),
             (CLAIM_CODE, "code"),
-            ("PATH", "/usr/bin"),
         ]
         .map(|(name, value)| (name.into(), value.into()))
         .to_vec()
@@ -152,7 +167,6 @@ mod tests {
             (ATTEMPT, "0"),
             (ATTEMPT, "one"),
             (CLAIM_CODE, ""),
-            ("PATH", ""),
         ];
         for (name, value) in cases {
             let mut variables = good();
@@ -170,5 +184,16 @@ mod tests {
             let error = Settings::read(&variables).unwrap_err().to_string();
             assert!(error.starts_with(missing.to_str().unwrap()), "{error}");
         }
+    }
+
+    #[test]
+    fn an_image_without_a_path_has_the_usual_one() {
+        let path = |value: Option<&str>| {
+            let mut variables = good();
+            variables.extend(value.map(|value| ("PATH".into(), value.into())));
+            Settings::read(&variables).unwrap().search_path
+        };
+        assert_eq!(path(Some("/opt/bin")), "/opt/bin");
+        assert_eq!((path(None), path(Some(""))), (USUAL_PATH.into(), USUAL_PATH.into()));
     }
 }

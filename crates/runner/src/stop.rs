@@ -10,6 +10,13 @@ use tokio::time::{Instant, timeout};
 /// How long the run waits for Canyon's reason after a signal. The platform kills the job soon after the signal.
 const REASON_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long after a request to stop the program of a run works, of the `seconds` that the platform gives. What is left of the
+/// time is for the result and the log.
+pub fn grace(seconds: u32) -> Duration {
+    let time = Duration::from_secs(seconds.into());
+    time.saturating_sub((time / 4).min(Duration::from_secs(10)))
+}
+
 /// Whether the run is to stop. A later variant is stronger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopRequest {

@@ -1,23 +1,20 @@
 //! Reads a file while another process appends to it, line by line.
 
+use crate::lines::Lines;
 use std::fs::File;
 use std::io::{self, Read};
-
-/// A longer line is dropped: OpenTofu writes none, but a program of the module can print on OpenTofu's own standard
-/// output.
-const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
 /// A growing file, read up to a position.
 #[derive(Debug)]
 pub struct Tail {
     file: File,
-    partial: Vec<u8>,
+    lines: Lines,
 }
 
 impl Tail {
     /// Reads `file` from its present position.
     pub fn new(file: File) -> Self {
-        Self { file, partial: Vec::new() }
+        Self { file, lines: Lines::default() }
     }
 
     /// Calls `each` for every line that was completed since the last call.
@@ -32,26 +29,13 @@ impl Tail {
             if count == 0 {
                 return Ok(());
             }
-            let mut pieces = buffer[..count].split(|byte| *byte == b'\n').peekable();
-            while let Some(piece) = pieces.next() {
-                if self.partial.len() + piece.len() <= LONGEST_LINE {
-                    self.partial.extend(piece);
-                }
-                if pieces.peek().is_some() {
-                    each(&String::from_utf8_lossy(&self.partial));
-                    self.partial.clear();
-                    self.partial.shrink_to(64 * 1024);
-                }
-            }
+            self.lines.add(&buffer[..count], &mut each);
         }
     }
 
     /// Calls `each` with the text after the last complete line, once the writer has ended.
     pub fn rest(&mut self, each: impl FnOnce(&str)) {
-        let rest = std::mem::take(&mut self.partial);
-        if !rest.is_empty() {
-            each(&String::from_utf8_lossy(&rest));
-        }
+        self.lines.rest(each);
     }
 }
 

@@ -11,6 +11,7 @@ mod server;
 
 use canyon_api::attempt::ResultStatus;
 use serde_json::{Value, json};
+use server::container::IMAGE;
 use server::{CODE, DEPLOYMENT, Home, Server};
 use std::collections::BTreeMap;
 use std::fs;
@@ -69,6 +70,11 @@ struct Container(String);
 
 impl Container {
     fn start(home: &Home, server: &Server) -> Self {
+        Self::start_with(home, server, &[])
+    }
+
+    /// With `further` variables.
+    fn start_with(home: &Home, server: &Server, further: &[&str]) -> Self {
         // The image's user has no account on this machine, so the state's folder must be open to every user.
         let folder = home.folder.path();
         fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
@@ -85,6 +91,7 @@ impl Container {
         arguments.extend(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
         arguments.extend(["--tmpfs", "/work:mode=1777", "--volume", &mount]);
         arguments.extend(variables.iter().flat_map(|variable| ["--env", variable]));
+        arguments.extend(further.iter().flat_map(|variable| ["--env", variable]));
         arguments.push(&cluster["RUNNER_IMAGE"]);
         let started = docker(&arguments);
         Self(String::from_utf8(started.stdout).unwrap().trim().to_owned())
@@ -152,4 +159,24 @@ fn the_error_of_git_in_the_container_is_in_the_result() {
     assert_eq!(exit, 1, "{}", plane.log());
     let failure = plane.result().failure.clone().unwrap();
     assert!(failure.message.contains("`git fetch` failed: fatal: unable to access"), "{failure:?}");
+}
+
+/// Ignores SIGTERM, as does its child, which has a session of its own and holds the output open.
+const STUBBORN: &str = "trap '' TERM; setsid sh -c 'echo began; while true; do sleep 1; done' & while true; do sleep 1; done";
+
+#[test]
+fn a_stop_of_the_container_kills_the_program_of_a_container_job_with_all_that_it_has_started() {
+    let home = Home::new();
+    let changes = json!({"shared_directory": "/work/shared", "grace_seconds": 1});
+    let server = Server::start(home.container_job(STUBBORN, &changes));
+    let image = format!("CANYON_JOB_IMAGE={IMAGE}");
+    let container = Container::start_with(&home, &server, &[&image]);
+    server.wait_until("the program runs", |plane| plane.log().contains("began"));
+    let asked = Instant::now();
+    docker(&["stop", "--time", "40", &container.0]);
+    let took = asked.elapsed();
+    assert!(took < Duration::from_secs(20), "nothing held the runner up: {took:?}");
+    assert_eq!(container.wait(), 1, "it ended by itself: {}", server.plane().log());
+    let failure = server.plane().result().failure.clone().unwrap();
+    assert!(failure.message.contains("killed, because it did not end in time"), "{failure:?}");
 }

@@ -12,6 +12,7 @@ use canyon_domain::environment_state::StateFacts;
 use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{Bundle, LogLevel, Module};
+use canyon_domain::kind::Kind;
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::requested_role::RequestedRole;
@@ -63,6 +64,13 @@ pub struct DeploymentRequest {
     pub options: PlanOptions,
     /// With [`Mode::State`]: the command.
     pub state_command: Option<StateCommand>,
+}
+
+impl DeploymentRequest {
+    /// The kind of its job. That of a rollback is known only with the deployment that it repeats.
+    pub(super) fn kind(&self) -> Kind {
+        if self.resource.is_some() { Kind::Container } else { Kind::Tofu }
+    }
 }
 
 /// For the audit record: the state that the environment gives up for the state in the runner's storage.

@@ -119,6 +119,7 @@ impl App {
             runner_uuid: runner.uuid,
             deployment: deployment.id,
             attempt: of.number,
+            kind: deployment.kind(),
             mode: deployment.mode,
             phase,
             named_role: deployment.role.as_ref().map(|role| role.name.as_str()),

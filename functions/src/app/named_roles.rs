@@ -41,7 +41,7 @@ pub(super) fn identity_of(
     let Some((identity, role)) = named else {
         return Err(format!("runner `{}` has no role `{}`", runner.id, asked.name));
     };
-    match role.refusal(asked, env_type, is_enabled(runner, &asked.name, at)) {
+    match role.refusal(asked, deployment.kind(), env_type, is_enabled(runner, &asked.name, at)) {
         Some(refusal) => Err(format!("runner `{}`: {refusal}", runner.id)),
         None => Ok(Some(identity.of_run(deployment.mode, Some(&role.roles)))),
     }
@@ -84,7 +84,7 @@ impl App {
             return Err(AppError::invalid("role", reason));
         };
         let is_enabled = is_enabled(&runner, &asked.name, self.now());
-        match role.refusal(asked, &environment.env_type_id, is_enabled) {
+        match role.refusal(asked, order.kind(), &environment.env_type_id, is_enabled) {
             None => Ok(()),
             Some(refusal @ RoleRefusal::NoReason(_)) => {
                 Err(AppError::invalid("reason", refusal.to_string()))

@@ -52,7 +52,6 @@ use engine::Engine;
 use image::{ImageOf, Pulls};
 use log::LogCache;
 use names::container_name;
-use secrecy::ExposeSecret as _;
 use settings::ValidSettings;
 use state::Life;
 use std::collections::{HashMap, HashSet};
@@ -310,7 +309,7 @@ impl Dispatcher for DockerDispatcher {
         match created {
             Ok(_) => {
                 let begun = self.begin(&docker, launch).await;
-                begun.map_err(|error| without_claim_code(error, launch))?;
+                begun.map_err(|error| refusal::without_claim_code(error, launch))?;
                 Ok(Started::Now(self.engine_id(&docker).await))
             }
             Err(error) if matches!(engine::status_and_message(&error), Some((409, _))) => {
@@ -318,7 +317,7 @@ impl Dispatcher for DockerDispatcher {
             }
             Err(error) => {
                 let error = refusal::of_start(&self.platform.engine, &error);
-                Err(without_claim_code(error, launch))
+                Err(refusal::without_claim_code(error, launch))
             }
         }
     }
@@ -397,12 +396,4 @@ impl Dispatcher for DockerDispatcher {
     async fn check(&self, reports: &CheckReports) {
         self.check_steps(reports).await;
     }
-}
-
-/// The engine may quote the request that it refuses.
-fn without_claim_code(mut error: DispatchError, launch: &Launch) -> DispatchError {
-    if let Some(code) = launch.environment.get("CANYON_CLAIM_CODE") {
-        error.failure.message = error.failure.message.replace(code.expose_secret(), "(claim code)");
-    }
-    error
 }

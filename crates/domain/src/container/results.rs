@@ -3,7 +3,7 @@
 //! The program writes files, and the log is never read for data: users take a log for a safe place, and others' programs
 //! write there too. A file that is too large is refused with its size, and never cut.
 
-use serde_json::Value;
+use crate::json::Json;
 use std::collections::BTreeMap;
 
 /// Maximum length of each file with outputs, in bytes.
@@ -16,7 +16,7 @@ const MAX_NAMES: usize = 256;
 const MAX_NAME: usize = 128;
 
 /// Outputs by name.
-pub type Outputs = BTreeMap<String, Value>;
+pub type Outputs = BTreeMap<String, Json>;
 
 /// The outputs of a program that succeeded.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -113,11 +113,11 @@ fn parse(file: OutputsFile, bytes: &[u8]) -> Result<Outputs, RefusedOutputs> {
     check_size(file, bytes.len() as u64)?;
     let name = file.variable();
     let invalid = |reason: String| RefusedOutputs::Invalid(format!("{name}: {reason}"));
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+    let value: Json = serde_json::from_slice(bytes).map_err(|error| {
         // The words of the parser may repeat a part of the file.
         invalid(format!("no JSON at line {} column {}", error.line(), error.column()))
     })?;
-    let Value::Object(members) = value else {
+    let Json::Object(members) = value else {
         return Err(invalid(format!("expected an object, got {}", kind(&value))));
     };
     match members.keys().position(|output| !is_name(output)) {
@@ -126,7 +126,7 @@ fn parse(file: OutputsFile, bytes: &[u8]) -> Result<Outputs, RefusedOutputs> {
              with a letter or `_`",
             at + 1
         ))),
-        None => Ok(members.into_iter().collect()),
+        None => Ok(members),
     }
 }
 
@@ -136,19 +136,19 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }
 
-fn kind(value: &Value) -> &'static str {
+fn kind(value: &Json) -> &'static str {
     match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+        Json::Null => "null",
+        Json::Bool(_) => "true or false",
+        Json::Number(_) => "a number",
+        Json::String(_) => "text",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "an object",
     }
 }
 
 /// `312441` as `312,441`.
-fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
     groups.join(",")
@@ -178,9 +178,10 @@ mod tests {
 
     #[test]
     fn values_keep_their_types_and_absent_files_are_no_outputs() {
-        let found = Results::parse(Some(br#"{"n": 1, "list": ["a"]}"#), None).unwrap();
-        assert_eq!(found.outputs["n"], json!(1));
-        assert_eq!(found.outputs["list"], json!(["a"]));
+        let open = br#"{"n": 18446744073709551617, "list": ["a"]}"#;
+        let found = Results::parse(Some(open), None).unwrap();
+        assert_eq!(found.outputs["n"].to_string(), "18446744073709551617", "with every digit");
+        assert_eq!(found.outputs["list"], json!(["a"]).into());
         assert_eq!(Results::parse(None, None), Ok(Results::default()));
     }
 
@@ -210,7 +211,7 @@ mod tests {
         }
         let (_, message) = refused(b"{}", br#"{"hunter2!": 1}"#);
         assert!(!message.contains("hunter2"), "{message}");
-        let many: Outputs = (0..257).map(|n| (format!("o{n}"), json!(n))).collect();
+        let many: Outputs = (0..257).map(|n| (format!("o{n}"), json!(n).into())).collect();
         let (code, message) = refused(&serde_json::to_vec(&many).unwrap(), b"{}");
         assert_eq!(code, "OUTPUTS_TOO_LARGE", "{message}");
     }

@@ -7,6 +7,7 @@ use crate::failure::Phase;
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, ProjectId, RunnerId, RunnerUuid,
 };
+use crate::kind::Kind;
 use crate::mode::Mode;
 use crate::role_class::{RoleCandidates, RoleClass};
 use crate::runner::eks::other_partition;
@@ -293,6 +294,8 @@ pub struct JobStatement<'a> {
     pub deployment: DeploymentId,
     /// The attempt's number.
     pub attempt: u32,
+    /// The kind of the job.
+    pub kind: Kind,
     /// The mode of the deployment.
     pub mode: Mode,
     /// The phase.
@@ -300,9 +303,6 @@ pub struct JobStatement<'a> {
     /// The named role that its request asked for, instead of that of its class.
     pub named_role: Option<&'a str>,
 }
-
-/// The kind of every job in its tokens.
-const KIND: &str = "tofu";
 
 impl JobStatement<'_> {
     /// The `sub`. No id contains a colon, so two targets never have the same subject. That of a named role has another end,
@@ -344,7 +344,7 @@ impl JobStatement<'_> {
             "attempt": self.attempt,
             "mode": self.mode,
             "phase": self.phase,
-            "kind": KIND,
+            "kind": self.kind,
             "role": self.role(),
         });
         match claims {

@@ -36,8 +36,8 @@ impl JobPlace {
     /// Whether a job there can run in an image of its own.
     pub(super) const fn runs_containers(self) -> bool {
         match self {
-            Self::Docker => true,
-            Self::Cluster | Self::Ecs | Self::Machine => false,
+            Self::Docker | Self::Cluster => true,
+            Self::Ecs | Self::Machine => false,
         }
     }
 }
@@ -106,7 +106,8 @@ impl<'a> JobSettings<'a> {
     pub(super) fn allowed_images(self) -> Option<&'a [String]> {
         match self {
             Self::Docker(job) => job.allowed_images.as_deref(),
-            Self::Cluster(_) | Self::Ecs(_) | Self::Machine(_) => None,
+            Self::Cluster(job) => job.allowed_images.as_deref(),
+            Self::Ecs(_) | Self::Machine(_) => None,
         }
     }
 

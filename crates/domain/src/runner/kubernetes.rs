@@ -7,7 +7,8 @@ use super::trust::{self, Grants, TrustSubject};
 use super::{
     fields::Fields,
     patterns::{
-        BASE64, CERTIFICATE, CLUSTER_AUDIENCE, DNS_LABEL, DNS_NAME, HTTPS_URL, PROXY_URL, TOKEN,
+        ALLOWED_IMAGE, BASE64, CERTIFICATE, CLUSTER_AUDIENCE, DNS_LABEL, DNS_NAME, HTTPS_URL,
+        MAX_ALLOWED_IMAGES, PROXY_URL, TOKEN,
     },
     timeouts::TimeoutSettings,
 };
@@ -26,6 +27,9 @@ properties! {
         pub namespace: String = required_text(&DNS_LABEL),
         /// Service account that the Job runs as.
         pub service_account: String = required_text(&DNS_NAME),
+        /// The images that container jobs may run; `*` stands for any text without `/`, `**` for any text. Default: every
+        /// image.
+        pub allowed_images: Option<Vec<String>> = texts(&(0..=MAX_ALLOWED_IMAGES), &ALLOWED_IMAGE),
         /// Changes of the pod: merged into Canyon's own template, then validated.
         pub pod_template: Option<Map<String, Value>> = free_object(),
         /// The job's identity at clouds.

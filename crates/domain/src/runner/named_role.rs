@@ -5,14 +5,13 @@ use super::job_identity::JobIdentity;
 use super::job_roles::CloudRoles;
 use super::shape::Shape;
 use crate::ids::EnvTypeId;
+use crate::kind::Kind;
 use crate::requested_role::{RequestedRole, is_role_name};
 use crate::runner::properties::properties;
 use serde::{Deserialize, Serialize};
 
 /// The most named roles of one runner.
 pub(super) const MAX_NAMED_ROLES: usize = 20;
-/// The kind of all jobs.
-const TOFU: &str = "tofu";
 const REASON: &str = "reason";
 
 const fn shape(max: usize, rule: &'static str, fits: fn(&str) -> bool) -> Shape {
@@ -25,7 +24,8 @@ pub(super) const ROLE_NAME: Shape = shape(
      `destroy`, `action`, `sync`, `check`)",
     is_role_name,
 );
-const KIND: Shape = shape(10, "`tofu`", |text| text == TOFU);
+const KIND: Shape =
+    shape(10, "`tofu` or `container`", |text| Kind::ALL.iter().any(|kind| kind.as_str() == text));
 const REQUIREMENT: Shape = shape(10, "`reason`", |text| text == REASON);
 const ENV_TYPE: Shape =
     shape(63, "the id of an environment type", |text| text.parse::<EnvTypeId>().is_ok());
@@ -51,10 +51,12 @@ properties! {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleRefusal {
     /// It is for other jobs.
-    #[error("role '{role}' is not allowed for kind '{TOFU}' in environments of type '{env_type}'")]
+    #[error("role '{role}' is not allowed for kind '{}' in environments of type '{env_type}'", kind.as_str())]
     NotAllowed {
         /// The role.
         role: String,
+        /// The kind of the job.
+        kind: Kind,
         /// The type of the environment.
         env_type: EnvTypeId,
     },
@@ -75,11 +77,12 @@ impl NamedRole {
         self.enabled == Some(false)
     }
 
-    /// Why a job in an environment of type `env_type` cannot have this role. `is_enabled` tells whether an administrator
+    /// Why a job of `kind` in an environment of type `env_type` cannot have this role. `is_enabled` tells whether an administrator
     /// has enabled it for now.
     pub fn refusal(
         &self,
         asked: &RequestedRole,
+        kind: Kind,
         env_type: &EnvTypeId,
         is_enabled: bool,
     ) -> Option<RoleRefusal> {
@@ -88,8 +91,8 @@ impl NamedRole {
             names.as_ref().is_none_or(|names| names.iter().any(|known| known == name))
         };
         let requires_reason = self.requires.iter().flatten().any(|what| what == REASON);
-        if !allows(&self.kinds, TOFU) || !allows(&self.env_types, env_type.as_str()) {
-            return Some(RoleRefusal::NotAllowed { role, env_type: env_type.clone() });
+        if !allows(&self.kinds, kind.as_str()) || !allows(&self.env_types, env_type.as_str()) {
+            return Some(RoleRefusal::NotAllowed { role, kind, env_type: env_type.clone() });
         }
         if requires_reason && asked.reason.is_none() {
             return Some(RoleRefusal::NoReason(role));
@@ -122,7 +125,14 @@ mod tests {
         let given = Some("incident 12");
         for (role, env_type, reason, is_enabled, expected) in [
             (&NamedRole::default(), "dev", None, false, None),
-            (&NamedRole { kinds: texts(TOFU), ..NamedRole::default() }, "dev", None, false, None),
+            (&NamedRole { kinds: texts("tofu"), ..NamedRole::default() }, "dev", None, false, None),
+            (
+                &NamedRole { kinds: texts("container"), ..NamedRole::default() },
+                "dev",
+                None,
+                false,
+                Some("role 'fix' is not allowed for kind 'tofu' in environments of type 'dev'"),
+            ),
             (&production, "production", None, false, None),
             (
                 &production,
@@ -138,7 +148,7 @@ mod tests {
         ] {
             let reason = reason.map(str::to_owned);
             let asked = RequestedRole { name: "fix".parse().unwrap(), reason };
-            let refusal = role.refusal(&asked, &env_type.parse().unwrap(), is_enabled);
+            let refusal = role.refusal(&asked, Kind::Tofu, &env_type.parse().unwrap(), is_enabled);
             let text = refusal.map(|refusal| refusal.to_string());
             let fits = match (expected, &text) {
                 (None, None) => true,

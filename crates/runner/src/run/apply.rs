@@ -2,6 +2,7 @@
 
 use super::Run;
 use super::locked::LOCK_TIMEOUT;
+use crate::applying::Applying;
 use crate::facts::StateSize;
 use crate::orphans;
 use crate::result::Outcome;
@@ -12,17 +13,6 @@ use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{FailureClass, Phase};
 use canyon_domain::job_identity::TokenPhase;
 use jiff::Timestamp;
-
-/// How far a run has come with its apply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Applying {
-    #[default]
-    No,
-    /// Canyon may know of it.
-    Announced,
-    /// OpenTofu was started.
-    Begun,
-}
 
 impl Run {
     /// Applies the plan, once Canyon knows of it.

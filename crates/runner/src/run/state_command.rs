@@ -1,9 +1,9 @@
 //! Commands on the state, in place of a plan and an apply.
 
 use super::Run;
-use super::apply::Applying;
 use super::locked::LOCK_TIMEOUT;
 use super::state::{TRANSFER, refused_by_storage};
+use crate::applying::Applying;
 use crate::event::Diagnostic;
 use crate::lock::{self, LockContext, Locks};
 use crate::outputs::Outputs;

@@ -3,7 +3,7 @@
 use super::Run;
 use crate::tofu::{Ended, Tofu};
 use crate::verdict::{self, Command};
-use crate::{identity::Identity, oom};
+use crate::{oom, records};
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::state_command::StateCommand;
 use tokio::time::Instant;
@@ -29,12 +29,7 @@ impl Run {
                     format!("cannot start `{}`: {error}", tofu.name()),
                 )
             })?;
-        if let Some(error) = self.identity.as_ref().and_then(Identity::take_renewal_error) {
-            self.transcript.log.warn(&format!("{error}; the previous token may have expired"));
-        }
-        if let Some(outage) = self.progress.outage() {
-            self.transcript.log.warn(&outage);
-        }
+        records::log_troubles(&mut self.transcript.log, self.identity.as_ref(), &self.progress);
         self.log_duration(&format!("{command} ended"), begun);
         Ok(ended)
     }

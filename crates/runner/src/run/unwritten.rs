@@ -11,7 +11,7 @@ use crate::lock::{self, Locks};
 use crate::session::ApiConnection;
 use crate::shipper::DELIVERY_TIMEOUT;
 use crate::state_file;
-use crate::stop::StopRequest;
+use crate::stop::{self, StopRequest};
 use crate::tofu::Tofu;
 use crate::{backoff::Backoff, host_processes, lock_owner_name, unreachable};
 use canyon_api::attempt::{JudgeLockBody, StateReportBody, UnwrittenStateBody};
@@ -158,7 +158,8 @@ impl Run {
     /// How long a job that must stop may still work on its state. This also applies to an attempt that has ended: it
     /// replaces only the state from before it.
     fn time_to_end(&self) -> Option<Duration> {
-        self.stop.since().map(|since| self.grace().saturating_sub(since.elapsed()))
+        let grace = stop::grace(self.job.stop_seconds);
+        self.stop.since().map(|since| grace.saturating_sub(since.elapsed()))
     }
 
     /// Returns when a job that is to stop has no time left, at the earliest after `least`.

@@ -1,5 +1,6 @@
 //! A small control plane for tests of the runner.
 
+pub(crate) mod container;
 pub(crate) mod plane;
 mod proxy;
 

@@ -3,11 +3,12 @@
 use super::engine::{self, Engine};
 use super::engine_user::EngineUser;
 use super::image::ImageOf;
-use crate::{DispatchError, JobRef};
+use crate::{DispatchError, JobRef, Launch};
 use bollard::errors::Error;
 use canyon_domain::causes::Causes;
 use canyon_domain::failure::FailureClass;
 use jiff::{SignedDuration, Timestamp};
+use secrecy::ExposeSecret as _;
 use std::time::Duration;
 
 /// How long after the launch a registry may be unreachable before that ends the attempt.
@@ -140,6 +141,14 @@ pub(super) fn of_start(engine: &Engine, error: &Error) -> DispatchError {
         return DispatchError::unknown(FailureClass::Lost, format!("the engine failed: {words}"));
     }
     refused(FailureClass::Config, "the engine refuses the container")
+}
+
+/// The engine may quote the request that it refuses.
+pub(super) fn without_claim_code(mut error: DispatchError, launch: &Launch) -> DispatchError {
+    if let Some(code) = launch.environment.get("CANYON_CLAIM_CODE") {
+        error.failure.message = error.failure.message.replace(code.expose_secret(), "(claim code)");
+    }
+    error
 }
 
 /// The error of a request about a container that may exist.

@@ -68,15 +68,18 @@ fn spec(
     launch: &Launch,
 ) -> Result<JobSpec, DispatchError> {
     let limits = target.definition.timeouts();
-    let of_job = launch.container.as_ref().map(|job| i64::from(job.stop_seconds));
-    let stop = of_job.unwrap_or_else(|| limits.stop.as_secs());
+    let stop = match &launch.container {
+        Some(job) => job.stop_seconds.into(),
+        None => limits.stop.as_secs(),
+    };
     let longest = (limits.start + limits.run).as_secs() + stop + MARGIN_SECONDS;
     let mut template = template::pod_template(target, settings, defaults, launch)?;
     let spec = template.spec.get_or_insert_default();
     // At most the timeout of a stop: a node that waits for the end of a grace period does not
-    // accept a shorter one (kubelet, `SyncTerminatingPod`). A container job names its own.
-    let of_template = spec.termination_grace_period_seconds.filter(|_| of_job.is_none());
-    spec.termination_grace_period_seconds = Some(of_template.unwrap_or(i64::MAX).min(stop));
+    // accept a shorter one (kubelet, `SyncTerminatingPod`).
+    let given = spec.termination_grace_period_seconds.filter(|_| launch.container.is_none());
+    let grace = given.unwrap_or(i64::MAX).min(stop);
+    spec.termination_grace_period_seconds = Some(grace);
     let metadata = template.metadata.get_or_insert_default();
     metadata.labels.get_or_insert_default().extend(names::labels(target, &launch.job));
     Ok(JobSpec {

@@ -1,0 +1,242 @@
+//! A container job: runs the program of the job's image in place of OpenTofu.
+//!
+//! The main container of such a job is the image of its author, of which nothing is asked. The runner is its first process,
+//! from a volume, and starts the program as its child. The program gets its task by variables and files, and answers by files
+//! ([`contract`]). The log is never read for data.
+
+mod contract;
+mod descendants;
+mod directory;
+mod environment;
+mod log_end;
+mod program;
+mod supervision;
+mod verdict;
+
+use crate::applying::Applying;
+use crate::records::{Further, Records, log_troubles, unusable};
+use crate::{
+    environment_size, exit::Exit, oom, outputs, outputs::Outputs, reaper, result, result::Outcome,
+    secret_stores, session::Session, settings::Settings, stop::Stop, workspace::Workspace,
+};
+use canyon_api::deployment::Output;
+use canyon_domain::container::ContainerTask;
+use canyon_domain::container::results::Results;
+use canyon_domain::failure::{Failure, FailureClass, Phase};
+use canyon_domain::job::Job;
+use canyon_domain::job_identity::TokenPhase;
+use canyon_domain::variables::VariableKind;
+use contract::Contract;
+use log_end::LogEnd;
+use program::Program;
+use secrecy::SecretString;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use supervision::{Ended, Limits, Supervision};
+use verdict::Circumstances;
+
+/// One run of a container job.
+struct Run {
+    job: Job,
+    task: ContainerTask,
+    settings: Settings,
+    /// The token with which the program may read from Canyon.
+    read_token: Option<SecretString>,
+    workspace: Workspace,
+    stop: Stop,
+    records: Records,
+    applying: Applying,
+    /// The end of the program's output, if its failure shows that.
+    log_end: Option<LogEnd>,
+}
+
+/// Serves a claimed attempt, whose job is the container job `task`, to its end.
+pub async fn serve(
+    mut session: Session,
+    task: ContainerTask,
+    settings: Settings,
+    workspace: Workspace,
+    stop: Stop,
+) -> Exit {
+    reaper::adopt_orphans();
+    let api = session.api.clone();
+    // The program has no variables of another kind.
+    session.job.stored_variables.retain(|one| one.kind == VariableKind::Environment);
+    // Before the first line of the log, in which the values are masked.
+    if let Err(failure) = secret_stores::read(&mut session.job, &api, &stop).await {
+        return result::refuse(&api, failure, &stop).await;
+    }
+    let variables = task.job.variables.clone().unwrap_or_default();
+    let further = Further { variables, ..Further::default() };
+    let (records, shipper) = match Records::open(&session, &settings, &workspace, further, &stop) {
+        Ok(opened) => opened,
+        Err(failure) => return result::refuse(&api, failure, &stop).await,
+    };
+    let shipping = tokio::spawn(shipper.run());
+    let mut run = Run::new(session, task, settings, workspace, stop.clone(), records);
+    let outcome = run.execute().await.for_delivery(&stop, &run.records.log).await;
+    run.records.log.end(outcome.failure.as_ref());
+    run.records.progress.end();
+    let chunks = shipping.await.unwrap_or_default();
+    let message = run.whole_message(&outcome);
+    let mut body = outcome.into_body(None);
+    if let (Some(failure), Some(message)) = (&mut body.failure, message) {
+        failure.message = message;
+    }
+    body.chunks = chunks;
+    body.phase = Some(run.records.progress.phase());
+    body.untouched = run.applying == Applying::Announced;
+    let exit = result::conclude(&api, body, &stop, "the program").await;
+    if let Some(container_log) = run.records.container_log {
+        container_log.end();
+    }
+    exit
+}
+
+impl Run {
+    fn new(
+        session: Session,
+        task: ContainerTask,
+        settings: Settings,
+        workspace: Workspace,
+        stop: Stop,
+        mut records: Records,
+    ) -> Self {
+        let Session { job, read_token, .. } = session;
+        let log = &mut records.log;
+        log.step(&format!("attempt {} runs {}", job.attempt, task.job.image));
+        log.flush();
+        let shows_log = task.job.append_logs_to_error == Some(true) && !log.is_sealed();
+        Self {
+            job,
+            task,
+            settings,
+            read_token,
+            workspace,
+            stop,
+            records,
+            applying: Applying::No,
+            log_end: shows_log.then(LogEnd::default),
+        }
+    }
+
+    async fn execute(&mut self) -> Outcome {
+        match self.run_program().await {
+            Ok(outputs) => Outcome { outputs, ..Outcome::default() },
+            Err(failure) => failure.into(),
+        }
+    }
+
+    async fn run_program(&mut self) -> Result<Outputs, Failure> {
+        let job = &self.task.job;
+        let image = self.settings.job_image.as_deref();
+        let image = image.ok_or_else(|| verdict::outdated(&job.image))?;
+        directory::prepare(job)?;
+        let contract = Contract::prepare(&self.workspace, job).map_err(|error| unusable(&error))?;
+        let (settings, read_token) = (&self.settings, self.read_token.as_ref());
+        let environment = environment::of_program(
+            settings,
+            &self.workspace,
+            &self.job,
+            &self.task,
+            &contract,
+            read_token,
+        );
+        environment_size::check(&environment)?;
+        let program = Program::find(job, environment, image)?;
+        self.announce().await?;
+        let oom_kills = oom::kills();
+        let ended = self.supervise(&program).await?;
+        log_troubles(&mut self.records.log, self.records.identity.as_ref(), &self.records.progress);
+        let out_of_memory = oom::kills() > oom_kills;
+        self.judge(&ended, &contract, out_of_memory)
+    }
+
+    /// Announces the program to Canyon: from then on the world may change, so Canyon must know before.
+    async fn announce(&mut self) -> Result<(), Failure> {
+        self.applying = Applying::Announced;
+        let Records { progress, identity, log, .. } = &mut self.records;
+        if !progress.ask_to_apply(false, &self.stop).await {
+            progress.enter(Phase::Fetch);
+            return Err(verdict::stopped_before());
+        }
+        if let Some(identity) = identity
+            && let Err(failure) = identity.enter(TokenPhase::Apply, &self.stop, log).await
+        {
+            let is_stopped = self.stop.is_requested();
+            return Err(if is_stopped { verdict::stopped_before() } else { failure });
+        }
+        Ok(())
+    }
+
+    async fn supervise(&mut self, program: &Program) -> Result<Ended, Failure> {
+        let (job, log) = (&self.task.job, &mut self.records.log);
+        let action = contract::action(self.job.mode);
+        log.step(&format!("{action} {}: {}", self.task.resource, program.name()));
+        log.flush();
+        let child = program.start()?;
+        self.applying = Applying::Begun;
+        let limits = Limits {
+            timeout: Duration::from_secs(job.timeout_seconds().into()),
+            grace: Duration::from_secs(job.grace_seconds().into()),
+            stop_seconds: self.job.stop_seconds,
+        };
+        let end = self.log_end.as_mut();
+        let ended = Supervision { log, end, stop: &self.stop, limits }.watch(child).await;
+        ended.map_err(|error| {
+            let message = format!("the kernel does not tell how the program ended: {error}");
+            Failure::new(FailureClass::Lost, message)
+        })
+    }
+
+    fn judge(
+        &mut self,
+        ended: &Ended,
+        contract: &Contract,
+        out_of_memory: bool,
+    ) -> Result<Outputs, Failure> {
+        let log = &mut self.records.log;
+        let error = contract.error(log);
+        let memory = oom::limit_and_peak();
+        let circumstances = Circumstances {
+            action: contract::action(self.job.mode),
+            timeout_seconds: self.task.job.timeout_seconds(),
+            out_of_memory,
+            memory: memory.as_deref(),
+            error: error.as_deref(),
+        };
+        let failure = verdict::failure(ended, &circumstances);
+        if let Some(error) = &error
+            && !failure.as_ref().is_some_and(|failure| failure.message.contains(error))
+        {
+            log.warn(&format!("ERROR_FILE: {error}"));
+        }
+        match failure {
+            Some(failure) => Err(failure),
+            None => self.outputs(contract.outputs().map_err(|error| verdict::refused(&error))?),
+        }
+    }
+
+    fn outputs(&mut self, results: Results) -> Result<Outputs, Failure> {
+        let of = |sensitive: bool| {
+            move |(name, value)| (name, Output { sensitive, value: Some(value), kind: None })
+        };
+        let open = results.outputs.into_iter().map(of(false));
+        let secret = results.secret_outputs.into_iter().map(of(true));
+        let all: BTreeMap<String, Output> = open.chain(secret).collect();
+        let Records { seal, kept_secrets, log, .. } = &mut self.records;
+        let advice = "write it to SECRET_OUTPUTS_FILE";
+        Ok(outputs::for_delivery(all, seal.as_ref(), kept_secrets, advice, log))
+    }
+
+    /// The message of a failure, with the end of the log if the job asks for that. Unlike that of a run of OpenTofu it is not
+    /// shortened: it has the program's own words.
+    fn whole_message(&self, outcome: &Outcome) -> Option<String> {
+        let message = &outcome.failure.as_ref()?.message;
+        let end = self.log_end.as_ref().filter(|_| !outcome.stopped).and_then(LogEnd::text);
+        Some(match end {
+            Some(end) => format!("{message}\n\nThe end of the log:\n{end}"),
+            None => message.clone(),
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! The real runner with the program of a container job, against a small control plane: what the program gets.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may panic when its own setup fails"
+)]
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod server;
+
+use canyon_domain::failure::{FailureClass, Phase};
+use serde_json::json;
+use server::container::{IMAGE, failure_of, run_job, run_script};
+use server::{CODE, Home, Server, TOKEN};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
+
+#[test]
+fn a_program_that_cannot_be_executed_is_named_with_the_reason() {
+    let files = json!({
+        "interpreted": {"content": "#!/nonexistent/python\n", "mode": "0755"},
+        "plain": "#!/bin/sh\n", "noise": {"content": "\u{1}\u{2}", "mode": "0755"},
+    });
+    for (program, expected) in [
+        ("/opt/x", "/opt/x: no such file in"),
+        ("unheard-of", "unheard-of: no such file on the PATH in"),
+        (
+            "./interpreted",
+            "./interpreted: the program that it names in its first line, or its dynamic loader, does not exist in",
+        ),
+        (
+            "./plain",
+            "./plain: permission denied; its mode 0644 must let the image's user execute it in",
+        ),
+        ("/usr", "/usr: a folder, and no program, in"),
+        (
+            "./noise",
+            "./noise: no program for this platform: neither one of its architecture, nor a script with `#!` in its first line, in",
+        ),
+    ] {
+        let home = Home::new();
+        let changes = json!({"command": [program], "files": files});
+        let (exit, server) = run_script(&home, "", &changes);
+        let plane = server.plane();
+        let failure = plane.result().failure.clone().unwrap();
+        assert_eq!(failure.message, format!("EXEC_FAILED: {expected} {IMAGE}"));
+        assert_eq!((exit, failure.class), (1, FailureClass::Config));
+        let is_known = plane.result().phase == Some(Phase::Apply);
+        assert_eq!(plane.result().untouched, is_known, "nothing was changed: {program}");
+    }
+}
+
+#[test]
+fn the_program_has_the_variables_of_its_image_its_own_and_those_of_the_contract() {
+    let home = Home::new();
+    let script = "env -0 > all; pwd; cat $RESOURCE_INPUTS_FILE; echo; cat; test ! -t 0";
+    let changes = json!({
+        "variables": {"OWN": "of the job", "OF_IMAGE": "replaced"}, "inputs": {"size": 3},
+    });
+    let mut job = home.container_job(script, &changes);
+    job["environment"] = json!({"REGION": "eu", "KEPT": "of the runner", "CANYON_ORG": "x"});
+    job["env_type_id"] = json!("dev");
+    job["variables"] = json!([
+        {"kind": "environment", "name": "KEPT", "value": "kept", "secret": false, "from": "project:shop"},
+        {"kind": "terraform", "name": "not_an_environment_variable", "value": "x", "secret": false, "from": "project:shop"},
+    ]);
+    let server = Server::start(job);
+    let mut command = home.container(&server);
+    command
+        .env("OF_IMAGE", "of the image")
+        .env("TF_WORKSPACE", "the image's")
+        .env("COPY_OF_CODE", CODE)
+        .env("ACTION", "of the image")
+        .env("CANYON_ATTEMPT_NOTE", "Canyon's");
+    assert_eq!(command.status().unwrap().code(), Some(0), "{}", server.plane().log());
+    let shared = home.shared();
+    let all = String::from_utf8(fs::read(shared.join("all")).unwrap()).unwrap();
+    let all: BTreeMap<&str, &str> =
+        all.split('\0').filter_map(|variable| variable.split_once('=')).collect();
+    for (name, value) in [
+        ("OF_IMAGE", "replaced"),
+        ("TF_WORKSPACE", "the image's"),
+        ("OWN", "of the job"),
+        ("REGION", "eu"),
+        ("KEPT", "kept"),
+        ("ACTION", "create"),
+        ("SCRIPTS_DIRECTORY", shared.to_str().unwrap()),
+        ("CANYON_ORG", "local"),
+        ("CANYON_PROJECT", "shop"),
+        ("CANYON_ENVIRONMENT", "development"),
+        ("CANYON_ENV_TYPE", "dev"),
+        ("CANYON_DEPLOYMENT", server::DEPLOYMENT),
+        ("CANYON_ATTEMPT", "1"),
+        ("CANYON_RESOURCE", "s3.default#photos"),
+    ] {
+        assert_eq!(all.get(name), Some(&value), "{name}: {all:?}");
+    }
+    let known = ["ORG", "PROJECT", "ENVIRONMENT", "ENV_TYPE", "DEPLOYMENT", "ATTEMPT", "RESOURCE"];
+    let unknown = |name: &&str| {
+        name.strip_prefix("CANYON_").is_some_and(|rest| !known.contains(&rest))
+            || ["COPY_OF_CODE", "not_an_environment_variable"].contains(name)
+    };
+    assert_eq!(all.keys().copied().filter(unknown).collect::<Vec<_>>(), Vec::<&str>::new());
+    assert!(all.values().all(|value| !value.contains(CODE) && !value.contains(TOKEN)));
+    let log = server.plane().log();
+    let printed = format!("\n{}\n{{\"size\":3}}\n==> done", shared.display());
+    assert!(
+        log.contains(&printed),
+        "it starts in the shared directory, and its input is empty: {log}"
+    );
+}
+
+#[test]
+fn a_destroy_is_named_and_a_job_without_inputs_has_an_empty_object() {
+    let home = Home::new();
+    let mut job = home.container_job("echo $ACTION $(cat $RESOURCE_INPUTS_FILE)", &json!({}));
+    job["mode"] = json!("destroy");
+    let (exit, server) = run_job(&home, job);
+    assert!(
+        server.plane().log().contains("\ndestroy {}\n") && exit == 0,
+        "{}",
+        server.plane().log()
+    );
+}
+
+#[test]
+fn the_program_finds_its_files_and_may_be_one_of_them() {
+    let home = Home::new();
+    let run = "#!/bin/sh\ncat config/a.json; stat -c %a \"$0\" config/a.json\n";
+    let changes = json!({
+        "command": ["./bin/run.sh"],
+        "files": {
+            "bin/run.sh": {"content": run, "mode": "0750"},
+            home.shared().join("config/a.json").to_str().unwrap(): {"content": "e30K", "encoding": "base64"},
+        },
+    });
+    let (exit, server) = run_script(&home, "", &changes);
+    let log = server.plane().log();
+    assert!(log.contains("./bin/run.sh\n{}\n750\n644\n") && exit == 0, "{log}");
+}
+
+#[test]
+fn a_shared_directory_that_cannot_be_made_is_a_failure_of_class_config() {
+    let (class, message) = failure_of("true", &json!({"shared_directory": "/proc/self/none"}));
+    assert_eq!(class, FailureClass::Config);
+    assert!(
+        message.starts_with("the shared directory /proc/self/none cannot be made: "),
+        "{message}"
+    );
+}
+
+#[test]
+fn every_byte_of_the_output_is_in_the_log_in_some_form() {
+    let script = r"printf 'caf\351\n\nbell \007\n'; printf 'to stderr\n' >&2; sleep 0.2; printf 'without an end'";
+    let (exit, server) = run_script(&Home::new(), script, &json!({}));
+    let log = server.plane().log();
+    assert_eq!(exit, 0);
+    for line in ["caf\u{fffd}\n\nbell \\x07\n", "\nto stderr\n", "\nwithout an end\n==> done\n"] {
+        assert!(log.contains(line), "{line:?}: {log}");
+    }
+    let script = "seq 200000; echo end >&2";
+    let (_, server) = run_script(&Home::new(), script, &json!({}));
+    let log = server.plane().log();
+    assert!(log.lines().filter(|line| line.parse::<u32>().is_ok()).count() == 200_000);
+}
+
+#[test]
+fn a_job_that_an_earlier_launcher_started_in_the_runners_image_says_so() {
+    let home = Home::new();
+    let server = Server::start(home.container_job("touch started", &json!({})));
+    assert_eq!(home.command(&server).status().unwrap().code(), Some(1));
+    let failure = server.plane().result().failure.clone().unwrap();
+    assert_eq!(failure.class, FailureClass::Config);
+    assert!(
+        failure.message.contains("an agent or a launcher of an earlier version"),
+        "{failure:?}"
+    );
+    assert!(!home.shared().join("started").exists());
+}
+
+/// The runner trusts the file beside its own program only where the image has none, and keeps that from the program.
+#[test]
+fn the_program_does_not_inherit_the_certificates_of_the_runner() {
+    let home = Home::new();
+    let bin = home.folder.path().join("canyon-bin");
+    let (program, certificates) = (bin.join("canyon-runner"), bin.join("ca-certificates.crt"));
+    fs::create_dir(&bin).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_canyon-runner"), &program).unwrap();
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let script = "echo \"of the program: $SSL_CERT_FILE\"; tr '\\0' '\\n' < /proc/$PPID/environ | grep ^SSL_CERT_FILE || true";
+    let of_image = "/nonexistent/ca";
+    for of_runner in [of_image, certificates.to_str().unwrap()] {
+        let server = Server::start(home.container_job(script, &json!({})));
+        let template = home.container(&server);
+        let mut command = Command::new(&program);
+        command
+            .env_clear()
+            .envs(template.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .env("SSL_CERT_FILE", of_image)
+            .current_dir(template.get_current_dir().unwrap());
+        assert_eq!(command.status().unwrap().code(), Some(0), "{}", server.plane().log());
+        let log = server.plane().log();
+        assert!(log.contains(&format!("\nof the program: {of_image}\n")), "{log}");
+        // Only root can read the environment of the runner.
+        if fs::metadata("/proc/self").unwrap().uid() == 0 {
+            assert!(log.contains(&format!("\nSSL_CERT_FILE={of_runner}\n")), "{log}");
+        }
+        fs::write(&certificates, "").unwrap();
+    }
+}
