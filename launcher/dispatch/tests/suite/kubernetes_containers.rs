@@ -69,7 +69,7 @@ fn missing_image() -> String {
 async fn the_users_container_gets_the_templates_settings_and_only_it_the_claim_code() {
     let bed = Bed::new().await;
     let container = json!({
-        "image": ACT_IMAGE, "imagePullPolicy": "IfNotPresent",
+        "name": "main", "image": ACT_IMAGE, "imagePullPolicy": "IfNotPresent",
         "env": [{ "name": "TEAM", "value": "shop" }],
         "resources": { "limits": { "cpu": "500m", "memory": "64Mi" } },
         "securityContext": { "runAsUser": 20_002 },
