@@ -301,9 +301,78 @@ fn a_derived_image_can_trust_a_private_authority_and_add_files() {
         tofu init -no-color 2>&1 || true";
     let [plain, own] = [image(), name.as_str()]
         .map(|image| (shell(image, "65532", &fetch), shell(image, "65532", providers)));
+    shell(&name, "65532", "cmp /etc/ssl/certs/ca-certificates.crt /canyon/bin/ca-certificates.crt");
     must(&["rmi", &name]);
     assert!(plain.0.contains("certificate"), "no known authority signed it: {}", plain.0);
     assert!(!own.0.contains("certificate") && own.0.contains("not found"), "{}", own.0);
     assert!(!plain.1.contains("Installed example.test/shop/own"), "{}", plain.1);
     assert!(own.1.contains("Installed example.test/shop/own v1.0.0"), "{}", own.1);
+}
+
+/// The tree for container jobs, as `find` and `stat` list it.
+const TREE: &str = "\
+755 bin
+644 bin/ca-certificates.crt
+755 bin/canyon-runner
+1777 run
+1777 work
+";
+const LIST_TREE: &str = r#"
+for path in $(find . -mindepth 1 | sort); do stat -c "%a ${path#./}" "$path"; done
+cmp bin/canyon-runner /usr/bin/canyon-runner
+cmp bin/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+"#;
+
+/// Runs a command in a confined container that has a volume at this path.
+fn with_volume(mount: &str, user: &str, command: &[&str]) -> Output {
+    docker(&[&CONFINED[..], &["--user", user, "--mount", mount], command].concat())
+}
+
+#[test]
+fn an_empty_volume_gets_the_tree_for_container_jobs_from_the_engine_and_from_inject() {
+    let fill = with_volume(
+        "type=volume,target=/canyon",
+        "10001:10001",
+        &["--entrypoint", "/bin/sh", image(), "-euc", &format!("cd /canyon; {LIST_TREE}")],
+    );
+    assert_eq!(String::from_utf8_lossy(&fill.stdout), TREE, "{fill:?}");
+    // As a Kubernetes job of any user does it, twice, in an emptyDir.
+    let inject = format!(
+        "umask 077; for n in 1 2; do canyon-runner inject /tmp; done; cd /tmp; {LIST_TREE}"
+    );
+    for user in ["65532:65532", "1000810000:0", "4711:4711"] {
+        let tmp = ["--tmpfs", "/tmp:mode=0777,exec", "--entrypoint", "/bin/sh"];
+        let command = [&tmp[..], &[image(), "-euc", &inject]].concat();
+        let done = docker(&[&CONFINED[..], &["--user", user], &command].concat());
+        assert_eq!(String::from_utf8_lossy(&done.stdout), TREE, "{user}: {done:?}");
+    }
+}
+
+#[test]
+fn an_injected_runner_starts_in_an_image_without_anything() {
+    let unique = crate::harness::bed::Bed::unique("canyon-inject");
+    let (volume, bare) = (unique.clone(), format!("localhost/{unique}:1"));
+    let folder = tempfile::tempdir().unwrap();
+    let dockerfile = "FROM scratch\nCOPY data /data\nUSER 10001:10001\n";
+    fs::write(folder.path().join("Dockerfile"), dockerfile).unwrap();
+    fs::write(folder.path().join("data"), "data").unwrap();
+    must(&["build", "--quiet", "--tag", &bare, folder.path().to_str().unwrap()]);
+    let at = |path: &str| format!("type=volume,source={volume},target={path}");
+    // The engine makes the volume for root alone.
+    let inject = |user: &str| with_volume(&at("/volume"), user, &[image(), "inject", "/volume"]);
+    let (refused, filled) = (inject("4711:4711"), inject("0:0"));
+    let started = with_volume(
+        &at("/canyon"),
+        "10001:10001",
+        &["--workdir", "/canyon/run", "--entrypoint", "/canyon/bin/canyon-runner", &bare],
+    );
+    must(&["rmi", &bare]);
+    must(&["volume", "rm", &volume]);
+    assert_eq!(refused.status.code(), Some(73), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("inject: cannot make `/volume/bin`: Permission denied"), "{said}");
+    assert!(filled.status.success(), "{filled:?}");
+    assert_eq!(started.status.code(), Some(64), "{started:?}");
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert!(said.contains("CANYON_API_URL is not set"), "{said}");
 }

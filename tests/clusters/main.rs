@@ -14,6 +14,7 @@ mod agent_shared;
 mod agent_walled;
 mod canaries;
 mod cancel;
+mod container_jobs;
 mod docker;
 mod ecs;
 mod harness;

@@ -34,6 +34,9 @@ pub(super) fn run_in(runner: &mut Container, image: &str) -> Container {
     runner.command = Some(vec![PROGRAM.to_owned()]);
     runner.args = None;
     runner.working_dir = Some(RUN_DIRECTORY.to_owned());
+    // As on a Docker engine, so that a job runs alike on both. The template may allow it to write.
+    let context = runner.security_context.get_or_insert_default();
+    context.read_only_root_filesystem.get_or_insert(true);
     let variable = EnvVar {
         name: JOB_IMAGE.to_owned(),
         // Kubernetes replaces `$(NAME)` in values.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::JobRef;
+use canyon_domain::container::ContainerLaunch;
 use canyon_domain::ids::{DeploymentId, OrgUuid, RunnerUuid};
 use canyon_domain::runner::RunnerDefinition;
 use serde_json::{Value, json};
@@ -30,6 +31,11 @@ fn launch() -> Launch {
         launched_at: "2026-01-01T00:00:00Z".parse().unwrap(),
         container: None,
     }
+}
+
+fn in_image(image: &str) -> Launch {
+    let container = ContainerLaunch { image: image.to_owned(), stop_seconds: 75 };
+    Launch { container: Some(container), ..launch() }
 }
 
 #[test]
@@ -76,6 +82,7 @@ fn a_container_job_differs_from_a_modules_only_where_the_users_image_needs_it() 
     let settings = json!({
         "namespace": "jobs", "service_account": "canyon",
         "pod_template": { "spec": {
+            "terminationGracePeriodSeconds": 20,
             "imagePullSecrets": [{ "name": "regcred" }],
             "initContainers": [{ "name": "authorities", "image": "shop/authorities:1" }],
             "containers": [{
@@ -93,7 +100,7 @@ fn a_container_job_differs_from_a_modules_only_where_the_users_image_needs_it() 
     });
     let of_module = pod_of(&settings, &launch());
     let image = "shop/job@sha256:$(CANYON_CLAIM_CODE)";
-    let mut pod = pod_of(&settings, &Launch { image: Some(image.to_owned()), ..launch() });
+    let mut pod = pod_of(&settings, &in_image(image));
 
     let inject = pod["initContainers"].as_array_mut().unwrap().remove(1);
     let main = of_module["containers"][0].clone();
@@ -114,6 +121,8 @@ fn a_container_job_differs_from_a_modules_only_where_the_users_image_needs_it() 
     assert_eq!(container["image"], image);
     assert_eq!(container["command"], json!(["/canyon/bin/canyon-runner"]));
     assert_eq!(container["workingDir"], "/canyon/run");
+    assert_eq!(container["securityContext"], context, "its root file system is read-only");
+    container["securityContext"] = main["securityContext"].clone();
     let variable = container["env"].as_array_mut().unwrap().remove(0);
     let escaped = "shop/job@sha256:$$(CANYON_CLAIM_CODE)";
     assert_eq!(variable, json!({ "name": "CANYON_JOB_IMAGE", "value": escaped }));
@@ -129,6 +138,8 @@ fn a_container_job_differs_from_a_modules_only_where_the_users_image_needs_it() 
     let mounts = without_token(&main["volumeMounts"], "name");
     of_module["containers"][0]["volumeMounts"] = json!(mounts);
     of_module["volumes"] = json!(without_token(&of_module["volumes"], "name"));
+    let grace = pod.get_mut("terminationGracePeriodSeconds").unwrap().take();
+    assert_eq!((grace, of_module["terminationGracePeriodSeconds"].take()), (json!(75), json!(20)));
     let volumes = pod["volumes"].as_array_mut().unwrap();
     let work = volumes.iter_mut().find(|volume| volume["name"] == "canyon-work").unwrap();
     assert_eq!(work["emptyDir"].as_object_mut().unwrap().remove("sizeLimit"), Some(json!("10Gi")));
@@ -148,7 +159,21 @@ fn without_nulls(pod: &mut Value) {
 #[test]
 fn a_container_job_needs_the_runners_image_too() {
     let plain = target(&json!({ "namespace": "jobs", "service_account": "canyon" }));
-    let launch = Launch { image: Some("shop/job:1".to_owned()), ..launch() };
-    let error = manifest(&plain, None, &launch).unwrap_err();
+    let error = manifest(&plain, None, &in_image("shop/job:1")).unwrap_err();
     assert!(error.failure.message.contains("no runner image is set"), "{error}");
+}
+
+#[test]
+fn a_template_may_let_a_container_job_write_to_its_root_file_system() {
+    let writable = json!({ "readOnlyRootFilesystem": false });
+    let settings = json!({
+        "namespace": "jobs", "service_account": "canyon",
+        "pod_template": { "spec": { "containers": [
+            { "name": "canyon-runner", "securityContext": writable },
+        ] } },
+    });
+    let pod = pod_of(&settings, &in_image("shop/job:1"));
+    let is_read_only = |list: &str| &pod[list][0]["securityContext"]["readOnlyRootFilesystem"];
+    assert_eq!(is_read_only("containers"), false);
+    assert_eq!(is_read_only("initContainers"), true);
 }

@@ -6,6 +6,7 @@ use crate::behaviour::{Act, Platform, behaves, new_job, until, until_gone};
 use crate::kubernetes::{CODE, acting, name_of};
 use crate::kubernetes_waits::end;
 use canyon_dispatch::{Dispatcher, JobRef, Launch, OnFailure, Started, StopMode};
+use canyon_domain::container::ContainerLaunch;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
 use k8s_openapi::api::batch::v1::Job;
@@ -21,11 +22,11 @@ impl Platform for UsersImage {
     type Kind = dyn Dispatcher;
 
     fn dispatcher(&self) -> Arc<dyn Dispatcher> {
-        dispatcher(&self.0, json!({ "securityContext": { "readOnlyRootFilesystem": true } }))
+        dispatcher(&self.0, json!({}))
     }
 
     fn launch(&self, job: JobRef, act: Act) -> Launch {
-        Launch { image: Some(USERS_IMAGE.to_owned()), ..acting(&self.0, job, act.word()) }
+        in_image(USERS_IMAGE, acting(&self.0, job, act.word()))
     }
 
     fn noted(&self, job: &JobRef, what: &str) -> usize {
@@ -34,6 +35,11 @@ impl Platform for UsersImage {
 }
 
 behaves! { UsersImage(Bed::new().await) }
+
+pub(crate) fn in_image(image: &str, launch: Launch) -> Launch {
+    let container = ContainerLaunch { image: image.to_owned(), stop_seconds: 5 };
+    Launch { container: Some(container), ..launch }
+}
 
 /// A dispatcher whose `canyon-runner` has the additional fields of `container`.
 fn dispatcher(bed: &Bed, container: Value) -> Arc<dyn Dispatcher> {
@@ -48,7 +54,7 @@ fn dispatcher(bed: &Bed, container: Value) -> Arc<dyn Dispatcher> {
 /// The failure of a job in `image`, and whether it came before Canyon would give up waiting.
 async fn failure(bed: &Bed, image: &str, act: &str, container: Value) -> (Failure, bool) {
     let kind = dispatcher(bed, container);
-    let launch = Launch { image: Some(image.to_owned()), ..acting(bed, new_job(), act) };
+    let launch = in_image(image, acting(bed, new_job(), act));
     let began = Instant::now();
     kind.start(&launch).await.unwrap();
     let failure = end(&*kind, &launch.job).await.0.unwrap();
@@ -63,10 +69,10 @@ fn missing_image() -> String {
 async fn the_users_container_gets_the_templates_settings_and_only_it_the_claim_code() {
     let bed = Bed::new().await;
     let container = json!({
-        "image": ACT_IMAGE, "imagePullPolicy": "IfNotPresent",
+        "name": "main", "image": ACT_IMAGE, "imagePullPolicy": "IfNotPresent",
         "env": [{ "name": "TEAM", "value": "shop" }],
         "resources": { "limits": { "cpu": "500m", "memory": "64Mi" } },
-        "securityContext": { "runAsUser": 20_002, "readOnlyRootFilesystem": true },
+        "securityContext": { "runAsUser": 20_002 },
         "volumeMounts": [
             { "name": "own", "mountPath": "/data" }, { "name": "own", "mountPath": "/etc/ssl/certs" },
         ],
@@ -77,11 +83,10 @@ async fn the_users_container_gets_the_templates_settings_and_only_it_the_claim_c
         "volumes": [{ "name": "own", "emptyDir": {} }],
     } });
     let kind = bed.dispatcher(configuration);
-    let launch =
-        Launch { image: Some(USERS_IMAGE.to_owned()), ..acting(&bed, new_job(), "until-asked") };
+    let launch = in_image(USERS_IMAGE, acting(&bed, new_job(), "until-asked"));
     assert_eq!(kind.start(&launch).await.unwrap(), Started::Now(None));
     assert_eq!(kind.start(&launch).await.unwrap(), Started::Already(None));
-    let elsewhere = Launch { image: Some(ROOTS_IMAGE.to_owned()), ..launch.clone() };
+    let elsewhere = in_image(ROOTS_IMAGE, launch.clone());
     let error = kind.start(&elsewhere).await.unwrap_err();
     assert_eq!(error.on_failure, OnFailure::EndAttempt, "{error}");
     until("it runs", async || kind.observe(&launch.job).await == Observation::Alive).await;
@@ -160,8 +165,7 @@ async fn an_image_for_root_is_refused_at_once_with_the_remedy_which_helps() {
     }
     assert!(soon, "{failure:?}");
     let kind = dispatcher(&bed, json!({ "securityContext": { "runAsUser": 10_001 } }));
-    let launch =
-        Launch { image: Some(ROOTS_IMAGE.to_owned()), ..acting(&bed, new_job(), "writes") };
+    let launch = in_image(ROOTS_IMAGE, acting(&bed, new_job(), "writes"));
     kind.start(&launch).await.unwrap();
     until_gone(&*kind, &launch.job).await;
     assert_eq!(bed.notes.count(&name_of(&launch.job), "started"), 1);

@@ -4,8 +4,8 @@
 use crate::bed::{ACCOUNT, Bed, USERS_IMAGE};
 use crate::behaviour::new_job;
 use crate::kubernetes::acting;
+use crate::kubernetes_containers::in_image;
 use crate::random_template::{Random, Schemas};
-use canyon_dispatch::Launch;
 use canyon_domain::runner::RunnerDefinition;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -75,8 +75,9 @@ async fn try_one(bed: &Bed, template: &Value, seed: u64, count: &mut Count) {
     }
     let target = bed.target(configuration);
     // Every second one is a container job.
-    let image = (!seed.is_multiple_of(2)).then(|| USERS_IMAGE.to_owned());
-    let launch = Launch { image, ..acting(bed, new_job(), "writes") };
+    let image = (!seed.is_multiple_of(2)).then_some(USERS_IMAGE);
+    let launch = acting(bed, new_job(), "writes");
+    let launch = image.map_or_else(|| launch.clone(), |image| in_image(image, launch.clone()));
     let Ok(mut job) = bed.platform().job(&target, &launch) else {
         count.refused_by_canyon += 1;
         return;
@@ -88,8 +89,7 @@ async fn try_one(bed: &Bed, template: &Value, seed: u64, count: &mut Count) {
         return;
     };
     count.accepted += 1;
-    count.of_containers += usize::from(launch.image.is_some());
-    let image = launch.image.as_deref();
+    count.of_containers += usize::from(image.is_some());
     let found = escapes(&json!(read), image);
     assert!(found.is_empty(), "seed {seed}: {found:?} of {template}");
     passes_pod_security(bed, &read, seed, template).await;
