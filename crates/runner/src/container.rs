@@ -19,7 +19,9 @@ use crate::{
     environment_size, exit::Exit, oom, outputs, outputs::Outputs, reaper, result, result::Outcome,
     secret_stores, session::Session, settings::Settings, stop::Stop, workspace::Workspace,
 };
+use canyon_api::attempt::FetchedModuleBody;
 use canyon_api::deployment::Output;
+use canyon_domain::commit::Commit;
 use canyon_domain::container::ContainerTask;
 use canyon_domain::container::results::Results;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
@@ -85,6 +87,7 @@ pub async fn serve(
     }
     body.chunks = chunks;
     body.phase = Some(run.records.progress.phase());
+    body.fetched = run.records.progress.fetched();
     body.untouched = run.applying == Applying::Announced;
     let exit = result::conclude(&api, body, &stop, "the program").await;
     if let Some(container_log) = run.records.container_log {
@@ -131,6 +134,10 @@ impl Run {
         let job = &self.task.job;
         let image = self.settings.job_image.as_deref();
         let image = image.ok_or_else(|| verdict::outdated(&job.image))?;
+        if let Some(digest) = digest_of(image) {
+            let (commit, secret_inputs) = (Some(digest), None);
+            self.records.progress.has_fetched(FetchedModuleBody { commit, secret_inputs });
+        }
         directory::prepare(job)?;
         let contract = Contract::prepare(&self.workspace, job).map_err(|error| unusable(&error))?;
         let (settings, read_token) = (&self.settings, self.read_token.as_ref());
@@ -242,4 +249,9 @@ impl Run {
             None => message.clone(),
         })
     }
+}
+
+/// The digest in the name of an image, if it has one.
+fn digest_of(image: &str) -> Option<Commit> {
+    image.split_once("@sha256:")?.1.parse().ok()
 }
