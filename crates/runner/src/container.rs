@@ -218,13 +218,11 @@ impl Run {
         {
             log.warn(&format!("ERROR_FILE: {error}"));
         }
-        match failure {
-            Some(failure) => Err(failure),
-            None => {
-                let results = contract.outputs().map_err(|error| verdict::refused(&error))?;
-                Ok(self.outputs(results))
-            }
+        if let Some(failure) = failure {
+            return Err(failure);
         }
+        let results = contract.outputs().map_err(|error| verdict::refused(&error))?;
+        Ok(self.outputs(results))
     }
 
     fn outputs(&mut self, results: Results) -> Outputs {
