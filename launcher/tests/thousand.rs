@@ -99,6 +99,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
     let now = System.now();
     let name = format!("env-{number}");
     let mut environment = Environment {
+        resources: canyon_domain::resource::ResourceSet::default(),
         id: name.parse().unwrap(),
         uuid: EnvUuid(Uuid::now_v7()),
         project_id: "shop".parse().unwrap(),
@@ -123,6 +124,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
     };
     table.create_environment(ORG, &environment, &record()).await.unwrap();
     let deployment = Deployment {
+        container: None,
         id: DeploymentId(System.id(now)),
         project: environment.project_id.clone(),
         env: environment.id.clone(),
@@ -162,6 +164,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         inputs: Inputs::new(),
     };
     let bundle = Bundle {
+        container: None,
         module,
         sealed_inputs: std::collections::BTreeMap::new(),
         encrypted_outputs_recipient: None,

@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 /// The folder that the program starts in, unless the job names another.
 const SHARED_DIRECTORY: &str = "/canyon/work";
 /// Folders of the kernel and of Canyon, which no job may use as its own.
-const FOREIGN_DIRECTORIES: [&str; 4] = ["/proc", "/sys", "/dev", "/canyon/bin"];
+const FOREIGN_DIRECTORIES: [&str; 5] = ["/proc", "/sys", "/dev", "/canyon/bin", "/canyon/run"];
 /// The variables by which the program gets its task.
 pub const CONTRACT: [&str; 6] = [
     "ACTION",
@@ -76,7 +76,7 @@ const VARIABLE_NAME: Shape = text(
     |name| is_variable(name) && !CONTRACT.contains(&name),
 );
 const DIRECTORY: Shape = text(
-    "an absolute path without `.`, `..` or empty parts, outside of /proc, /sys, /dev and /canyon/bin, and not `/`",
+    "an absolute path without `.`, `..` or empty parts, outside of /proc, /sys, /dev, /canyon/bin and /canyon/run, and neither `/` nor `/canyon`",
     1024,
     is_own_directory,
 );
@@ -92,6 +92,7 @@ fn is_own_directory(path: &str) -> bool {
         path.strip_prefix(*folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     is_absolute
+        && path != "/canyon"
         && !path.contains('\0')
         && !FOREIGN_DIRECTORIES.iter().any(|folder| lies_in(&folder))
 }

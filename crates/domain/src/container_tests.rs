@@ -28,16 +28,16 @@ fn every_fault_of_a_job_is_named_by_its_path() {
 
 #[test]
 fn files_lie_in_the_shared_directory_each_once_and_within_the_limits() {
-    let job = |files: Value| json!({"image": "a", "command": ["/x"], "shared_directory": "/home/me", "files": files});
+    let job = |files: Value| json!({"image": "a", "command": ["/x"], "shared_directory": "/srv/me", "files": files});
     let given = job(json!({
-        "a/./b": "x", "/home/me/c/../d": {"content": "aGk=", "encoding": "base64", "mode": "0755"},
+        "a/./b": "x", "/srv/me/c/../d": {"content": "aGk=", "encoding": "base64", "mode": "0755"},
     }));
     let read = ContainerJob::parse(given);
     let files = read.unwrap().files();
     assert_eq!(files.keys().collect::<Vec<_>>(), ["a/b", "d"]);
     assert_eq!(files["d"], JobFile { content: b"hi".to_vec(), mode: 0o755 });
     let refused = faults(job(json!({
-        "../x": "", "/home/me": "", "/home/meme/x": "", "/etc/passwd": "", "a/../../x": "", "d/": "", "e": 1,
+        "../x": "", "/srv/me": "", "/srv/meme/x": "", "/etc/passwd": "", "a/../../x": "", "d/": "", "e": 1,
         "f": {"content": "!", "encoding": "base64"}, "g": {"content": "", "mode": "4755"}, "h": {"text": ""},
         "same": "", "./same": "",
     })));

@@ -109,6 +109,7 @@ impl Far {
         let due = self.world.accept(self.org).await;
         self.world.reconcile(due).await;
         Launch {
+            container: None,
             job: JobRef { deployment: due.id, attempt: 1, handle: None },
             environment: BTreeMap::new(),
             project: "shop".parse().unwrap(),

@@ -250,6 +250,7 @@ fn runner(id: &str, states: &str, now: Timestamp) -> RunnerRecord {
 
 fn environment(name: &str, now: Timestamp) -> Environment {
     Environment {
+        resources: canyon_domain::resource::ResourceSet::default(),
         id: name.parse().unwrap(),
         uuid: EnvUuid(Uuid::now_v7()),
         project_id: "shop".parse().unwrap(),
@@ -276,6 +277,7 @@ fn environment(name: &str, now: Timestamp) -> Environment {
 
 fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> Deployment {
     Deployment {
+        container: None,
         id,
         project: environment.project_id.clone(),
         env: environment.id.clone(),
@@ -318,6 +320,7 @@ fn bundle() -> Bundle {
         inputs: Inputs::new(),
     };
     Bundle {
+        container: None,
         module,
         sealed_inputs: std::collections::BTreeMap::new(),
         encrypted_outputs_recipient: None,

@@ -186,6 +186,7 @@ impl Canyon {
             inputs: Inputs::new(),
         };
         let bundle = Bundle {
+            container: None,
             module,
             sealed_inputs: std::collections::BTreeMap::new(),
             encrypted_outputs_recipient: None,
@@ -254,6 +255,7 @@ fn record() -> AuditRecord {
 fn environment(job: &JobRef, now: Timestamp) -> Environment {
     let name = format!("env-{}", job.deployment.0.simple());
     Environment {
+        resources: canyon_domain::resource::ResourceSet::default(),
         id: name.parse().unwrap(),
         uuid: EnvUuid(Uuid::now_v7()),
         project_id: "shop".parse().unwrap(),
@@ -280,6 +282,7 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
 
 fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment {
     Deployment {
+        container: None,
         id: job.deployment,
         project: environment.project_id.clone(),
         env: environment.id.clone(),

@@ -105,6 +105,7 @@ pub(crate) fn runner(name: &str, runner_type: &str) -> RunnerRecord {
 
 pub(crate) fn environment(project: &str, name: &str) -> Environment {
     Environment {
+        resources: canyon_domain::resource::ResourceSet::default(),
         id: id(name),
         uuid: EnvUuid(Uuid::now_v7()),
         project_id: id(project),
@@ -131,6 +132,7 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
 
 pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
     Deployment {
+        container: None,
         id: DeploymentId(uuid(at(second))),
         project: environment.project_id.clone(),
         env: environment.id.clone(),
@@ -168,6 +170,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
 
 pub(crate) fn bundle() -> Bundle {
     Bundle {
+        container: None,
         module: Module {
             source: id("inline"),
             source_code: Some("output \"one\" { value = 1 }".to_owned()),

@@ -184,6 +184,7 @@ mod tests {
             let now = launched_at + SignedDuration::from_secs(seconds);
             of_pull(
                 &PullRequest {
+                    of: ImageOf::Runner,
                     user: EngineUser::Agent,
                     job: &job,
                     launched_at,
