@@ -185,6 +185,7 @@ mod tests {
             of_pull(
                 &PullRequest {
                     user: EngineUser::Agent,
+                    of: ImageOf::Runner,
                     job: &job,
                     launched_at,
                     now,
