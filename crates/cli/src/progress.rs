@@ -7,6 +7,7 @@
 use crate::json_lines::JsonLines;
 use canyon_api::deployment::Deployment;
 use canyon_domain::failure::Phase;
+use canyon_domain::kind::Kind;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -38,6 +39,7 @@ struct Known {
     /// Of an attempt that runs.
     phase: Option<Phase>,
     destroys: bool,
+    is_container: bool,
 }
 
 /// The progress of a deployment.
@@ -237,7 +239,9 @@ impl Known {
             _ => {}
         }
         let destroys = deployment.mode == "destroy";
-        Self { words, attempt: attempt.map_or(1, |attempt| attempt.number), phase, destroys }
+        let is_container = deployment.kind == Kind::Container.as_str();
+        let attempt = attempt.map_or(1, |attempt| attempt.number);
+        Self { words, attempt, phase, destroys, is_container }
     }
 
     /// The stage as text, if the events show the phase `seen`; at most `most`.
@@ -246,6 +250,8 @@ impl Known {
         let words = match phase {
             None => self.words.as_str(),
             Some(Phase::Launch) => "starting",
+            Some(Phase::Fetch) if self.is_container => "preparing the container",
+            Some(Phase::Apply) if self.is_container => "running the program",
             Some(Phase::Fetch) => "fetching the module",
             Some(Phase::Init) => "initializing",
             Some(Phase::Plan) => "planning",

@@ -19,7 +19,9 @@ use crate::{
     environment_size, exit::Exit, oom, outputs, outputs::Outputs, reaper, result, result::Outcome,
     secret_stores, session::Session, settings::Settings, stop::Stop, workspace::Workspace,
 };
+use canyon_api::attempt::FetchedModuleBody;
 use canyon_api::deployment::Output;
+use canyon_domain::commit::Commit;
 use canyon_domain::container::ContainerTask;
 use canyon_domain::container::results::Results;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
@@ -85,6 +87,7 @@ pub async fn serve(
     }
     body.chunks = chunks;
     body.phase = Some(run.records.progress.phase());
+    body.fetched = run.records.progress.fetched();
     body.untouched = run.applying == Applying::Announced;
     let exit = result::conclude(&api, body, &stop, "the program").await;
     if let Some(container_log) = run.records.container_log {
@@ -131,6 +134,10 @@ impl Run {
         let job = &self.task.job;
         let image = self.settings.job_image.as_deref();
         let image = image.ok_or_else(|| verdict::outdated(&job.image))?;
+        if let Some(digest) = digest_of(image) {
+            let (commit, secret_inputs) = (Some(digest), None);
+            self.records.progress.has_fetched(FetchedModuleBody { commit, secret_inputs });
+        }
         directory::prepare(job)?;
         let contract = Contract::prepare(&self.workspace, job).map_err(|error| unusable(&error))?;
         let (settings, read_token) = (&self.settings, self.read_token.as_ref());
@@ -149,7 +156,7 @@ impl Run {
         let ended = self.supervise(&program).await?;
         log_troubles(&mut self.records.log, self.records.identity.as_ref(), &self.records.progress);
         let out_of_memory = oom::kills() > oom_kills;
-        self.judge(&ended, &contract, out_of_memory)
+        self.judge(ended, &contract, out_of_memory)
     }
 
     /// Announces the program to Canyon: from then on the world may change, so Canyon must know before.
@@ -191,7 +198,7 @@ impl Run {
 
     fn judge(
         &mut self,
-        ended: &Ended,
+        ended: Ended,
         contract: &Contract,
         out_of_memory: bool,
     ) -> Result<Outputs, Failure> {
@@ -211,13 +218,14 @@ impl Run {
         {
             log.warn(&format!("ERROR_FILE: {error}"));
         }
-        match failure {
-            Some(failure) => Err(failure),
-            None => self.outputs(contract.outputs().map_err(|error| verdict::refused(&error))?),
+        if let Some(failure) = failure {
+            return Err(failure);
         }
+        let results = contract.outputs().map_err(|error| verdict::refused(&error))?;
+        Ok(self.outputs(results))
     }
 
-    fn outputs(&mut self, results: Results) -> Result<Outputs, Failure> {
+    fn outputs(&mut self, results: Results) -> Outputs {
         let of = |sensitive: bool| {
             move |(name, value)| (name, Output { sensitive, value: Some(value), kind: None })
         };
@@ -226,7 +234,7 @@ impl Run {
         let all: BTreeMap<String, Output> = open.chain(secret).collect();
         let Records { seal, kept_secrets, log, .. } = &mut self.records;
         let advice = "write it to SECRET_OUTPUTS_FILE";
-        Ok(outputs::for_delivery(all, seal.as_ref(), kept_secrets, advice, log))
+        outputs::for_delivery(all, seal.as_ref(), kept_secrets, advice, log)
     }
 
     /// The message of a failure, with the end of the log if the job asks for that. Unlike that of a run of OpenTofu it is not
@@ -239,4 +247,9 @@ impl Run {
             None => message.clone(),
         })
     }
+}
+
+/// The digest in the name of an image, if it has one.
+fn digest_of(image: &str) -> Option<Commit> {
+    image.split_once("@sha256:")?.1.parse().ok()
 }

@@ -181,6 +181,20 @@ fn a_job_that_an_earlier_launcher_started_in_the_runners_image_says_so() {
     assert!(!home.shared().join("started").exists());
 }
 
+/// A certificate of an authority that exists for this test only.
+const AUTHORITY: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBdjCCARugAwIBAgIUIe9br36C5lsRP3+udQCp8p7ji0IwCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjYxNzMyNTZaGA8yMTI2MTEwMjE3MzI1
+NlowDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABHDp
+WEqBOU/Xkc8+BY5ssol/0oYaw9UapaTrtO63e6BOOgsJnThKHEvU4DOWOV0Sctd1
+XSMKUcsQHHUQS0Ji/HSjUzBRMB0GA1UdDgQWBBTutyM0GlQSyFKkY2m8zIamGGgE
+2jAfBgNVHSMEGDAWgBTutyM0GlQSyFKkY2m8zIamGGgE2jAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0kAMEYCIQCKkopMnMUdas0BVWf7Vy7//0X90+MlDJIT
+vJ3G/n2X5wIhAJniTAl9khzE7oP4W50VAsvhX41FTtl+fi3iC4znjWtM
+-----END CERTIFICATE-----
+";
+
 /// The runner trusts the file beside its own program only where the image has none, and keeps that from the program.
 #[test]
 fn the_program_does_not_inherit_the_certificates_of_the_runner() {
@@ -191,23 +205,21 @@ fn the_program_does_not_inherit_the_certificates_of_the_runner() {
     fs::copy(env!("CARGO_BIN_EXE_canyon-runner"), &program).unwrap();
     fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
     let script = "echo \"of the program: $SSL_CERT_FILE\"; tr '\\0' '\\n' < /proc/$PPID/environ | grep ^SSL_CERT_FILE || true";
-    let of_image = "/nonexistent/ca";
-    for of_runner in [of_image, certificates.to_str().unwrap()] {
-        let server = Server::start(home.container_job(script, &json!({})));
-        let template = home.container(&server);
-        let mut command = Command::new(&program);
-        command
-            .env_clear()
-            .envs(template.get_envs().filter_map(|(name, value)| Some((name, value?))))
-            .env("SSL_CERT_FILE", of_image)
-            .current_dir(template.get_current_dir().unwrap());
-        assert_eq!(command.status().unwrap().code(), Some(0), "{}", server.plane().log());
-        let log = server.plane().log();
-        assert!(log.contains(&format!("\nof the program: {of_image}\n")), "{log}");
-        // Only root can read the environment of the runner.
-        if fs::metadata("/proc/self").unwrap().uid() == 0 {
-            assert!(log.contains(&format!("\nSSL_CERT_FILE={of_runner}\n")), "{log}");
-        }
-        fs::write(&certificates, "").unwrap();
+    fs::write(&certificates, AUTHORITY).unwrap();
+    let server = Server::start(home.container_job(script, &json!({})));
+    let template = home.container(&server);
+    let mut command = Command::new(&program);
+    command
+        .env_clear()
+        .envs(template.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .env("SSL_CERT_FILE", "/nonexistent/of-image")
+        .current_dir(template.get_current_dir().unwrap());
+    assert_eq!(command.status().unwrap().code(), Some(0), "{}", server.plane().log());
+    let log = server.plane().log();
+    assert!(log.contains("\nof the program: /nonexistent/of-image\n"), "{log}");
+    // Only root can read the environment of the runner.
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        let of_runner = format!("\nSSL_CERT_FILE={}\n", certificates.display());
+        assert!(log.contains(&of_runner), "{log}");
     }
 }

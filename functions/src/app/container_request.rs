@@ -63,5 +63,5 @@ pub(super) fn parse(
 }
 
 fn refuse_plan(field: &str, faults: &mut FieldErrors) {
-    faults.add(field, "a container job has no plan: Canyon cannot know what its program would do");
+    faults.add(field, "does not go with a container job, which has no plan: Canyon cannot know what its program would do");
 }

@@ -257,19 +257,27 @@ impl DockerDispatcher {
     /// Removes a container whose process does not live. Returns whether nothing is left of it.
     async fn remove(&self, job: &JobRef) -> Result<bool, DispatchError> {
         let docker = self.docker().await?;
-        self.remove_injector(&docker, job).await?;
         let how = RemoveContainerOptionsBuilder::default().v(true).build();
-        match docker.remove_container(&container_name(job), Some(how)).await {
-            Ok(()) => Ok(true),
+        let removed = match docker.remove_container(&container_name(job), Some(how)).await {
+            Ok(()) => true,
             Err(error) => match engine::status_and_message(&error) {
-                Some((404, _)) => Ok(true),
+                Some((404, _)) => true,
                 // The container runs, or another call removes it at the same time.
-                Some((409, words)) => Ok(words.contains("already in progress")),
+                Some((409, words)) => words.contains("already in progress"),
                 _ => {
-                    Err(refusal::of_request(&self.platform.engine, "remove the container", &error))
+                    return Err(refusal::of_request(
+                        &self.platform.engine,
+                        "remove the container",
+                        &error,
+                    ));
                 }
             },
+        };
+        if removed {
+            // A start that was killed has left it.
+            self.remove_injector(&docker, job, true).await?;
         }
+        Ok(removed)
     }
 
     /// The failure, with the runner's last message if the engine gives no reason.
@@ -302,7 +310,7 @@ impl Dispatcher for DockerDispatcher {
             CreateContainerOptionsBuilder::default().name(&container_name(&launch.job)).build();
         let created = docker.create_container(Some(how), plan.container(launch, &image)).await;
         if launch.container.is_some()
-            && let Err(error) = self.remove_injector(&docker, &launch.job).await
+            && let Err(error) = self.remove_injector(&docker, &launch.job, false).await
         {
             tracing::warn!(job = ?launch.job, %error, "leaves the container that has filled the job's volume");
         }

@@ -122,6 +122,17 @@ fn the_stage_follows_the_events_where_the_server_stores_no_phase() {
 }
 
 #[test]
+fn a_container_job_prepares_and_runs_its_program() {
+    let mut progress = Progress::default();
+    let stage = |progress: &mut Progress, phase: &str| {
+        progress.update_status(&Deployment { kind: "container".to_owned(), ..running(1, phase) });
+        progress.stage().to_owned()
+    };
+    assert_eq!(stage(&mut progress, "fetch"), "preparing the container");
+    assert_eq!(stage(&mut progress, "apply"), "running the program");
+}
+
+#[test]
 fn the_plan_is_shown_before_the_apply_that_the_server_tells_of_sooner() {
     let mut progress = Progress::default();
     progress.update_status(&running(1, "fetch"));

@@ -84,7 +84,7 @@ mod tests {
         let job = json!({
             "image": "a/b:1", "command": ["/x"], "shared_directory": folder, "files": files,
         });
-        let job = ContainerJob::parse(job, "container").unwrap();
+        let job = ContainerJob::parse(job).unwrap();
         prepare(&job).map_err(|failure| failure.message)
     }
 

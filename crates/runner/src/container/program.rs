@@ -52,7 +52,7 @@ impl Program {
         };
         let missing = || {
             let place = if name.contains('/') { "" } else { " on the PATH" };
-            failed(format!("{name}: no such file{place} in {image}"))
+            failed(&format!("{name}: no such file{place} in {image}"))
         };
         let path = path.ok_or_else(missing)?;
         Ok(Self { path, words, directory, environment, image: image.to_owned() })
@@ -83,12 +83,12 @@ impl Program {
         command.spawn().map_err(|error| {
             let (name, image) = (self.name(), &self.image);
             let reason = reason(&error, &self.path);
-            failed(format!("{name}: {reason} in {image}"))
+            failed(&format!("{name}: {reason} in {image}"))
         })
     }
 }
 
-fn failed(reason: String) -> Failure {
+fn failed(reason: &str) -> Failure {
     Failure::new(FailureClass::Config, format!("EXEC_FAILED: {reason}"))
 }
 

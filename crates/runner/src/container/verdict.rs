@@ -26,7 +26,7 @@ pub(super) struct Circumstances<'a> {
 }
 
 /// Why the program did not succeed, if so.
-pub(super) fn failure(ended: &Ended, of: &Circumstances<'_>) -> Option<Failure> {
+pub(super) fn failure(ended: Ended, of: &Circumstances<'_>) -> Option<Failure> {
     let Circumstances { action, timeout_seconds, .. } = of;
     match ended.cause {
         Cause::Stopped => {
@@ -120,7 +120,7 @@ mod tests {
             memory: Some("limit 512 MiB, peak 512 MiB"),
             error: Some("no such bucket"),
         };
-        let found = failure(&ended, &of);
+        let found = failure(ended, &of);
         found.map_or_else(
             || "success".to_owned(),
             |failure| format!("{}: {}", failure.class, failure.message),

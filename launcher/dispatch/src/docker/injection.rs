@@ -53,7 +53,8 @@ impl DockerDispatcher {
         }
     }
 
-    /// Removes the container that has filled the job's volume. The volume stays as long as the job's container does.
+    /// Removes the container that has filled the job's volume, and with `volume` the volume too. An engine does not count the
+    /// volume as used before the job's container has started.
     ///
     /// # Errors
     ///
@@ -62,9 +63,9 @@ impl DockerDispatcher {
         &self,
         docker: &Docker,
         job: &JobRef,
+        volume: bool,
     ) -> Result<(), DispatchError> {
-        // Without the job's container, this removes the volume, which has no name, too; otherwise it is in use.
-        let how = RemoveContainerOptionsBuilder::default().v(true).build();
+        let how = RemoveContainerOptionsBuilder::default().v(volume).build();
         match docker.remove_container(&injector_name(job), Some(how)).await {
             Ok(()) => Ok(()),
             // It is gone, or another call removes it.

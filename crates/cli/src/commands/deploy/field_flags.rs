@@ -4,7 +4,7 @@ use canyon_api::client::ClientError;
 use serde_json::Value;
 
 /// The fields, and what gives them.
-const FLAGS: [(&str, &str); 13] = [
+const FLAGS: [(&str, &str); 15] = [
     ("project_id", "PROJECT"),
     ("env_id", "ENVIRONMENT"),
     ("rollback_to_deployment_id", "DEPLOYMENT"),
@@ -16,6 +16,8 @@ const FLAGS: [(&str, &str); 13] = [
     ("replace", "--replace"),
     ("parallelism", "--parallelism"),
     ("accept_state", "--accept-state"),
+    ("plan_only", "--plan-only"),
+    ("resource", "--resource"),
     ("role", "--role"),
     ("reason", "--reason"),
 ];
