@@ -45,6 +45,7 @@ fn queued() -> Deployment {
         env_uuid: EnvUuid(Uuid::from_u128(1)),
         env_type: None,
         runner: "laptop".parse().unwrap(),
+        container: None,
         fallback: None,
         mode: Mode::Deploy,
         plan_only: false,

@@ -186,6 +186,7 @@ mod tests {
                 &PullRequest {
                     of: ImageOf::Runner,
                     user: EngineUser::Agent,
+                    of: ImageOf::Runner,
                     job: &job,
                     launched_at,
                     now,
