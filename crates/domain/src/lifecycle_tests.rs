@@ -38,7 +38,6 @@ fn at(second: i64) -> Timestamp {
 
 fn queued() -> Deployment {
     Deployment {
-        container: None,
         id: DeploymentId(Uuid::from_u128(7)),
         project: "shop".parse().unwrap(),
         env: "dev".parse().unwrap(),

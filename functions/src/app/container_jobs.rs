@@ -28,7 +28,7 @@ pub(super) enum ContainerSource {
     /// Its request.
     Request(ContainerTask),
     /// The deployment that has created its resource.
-    Deployment(Bundle),
+    Deployment(Box<Bundle>),
 }
 
 impl App {
@@ -53,7 +53,7 @@ impl App {
                  destroys it"
             ))
         })?;
-        Ok(ContainerSource::Deployment(bundle))
+        Ok(ContainerSource::Deployment(Box::new(bundle)))
     }
 
     /// Refuses a container job that the environment has no room for, or that its runner cannot or may not run.

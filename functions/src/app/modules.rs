@@ -58,7 +58,7 @@ impl From<ContainerSource> for ModuleToRun {
             ContainerSource::Request(task) => {
                 Self { container: Some(task), ..Self::from(Module::empty()) }
             }
-            ContainerSource::Deployment(bundle) => bundle.into(),
+            ContainerSource::Deployment(bundle) => Self::from(*bundle),
         }
     }
 }

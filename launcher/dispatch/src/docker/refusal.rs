@@ -186,7 +186,6 @@ mod tests {
                 &PullRequest {
                     of: ImageOf::Runner,
                     user: EngineUser::Agent,
-                    of: ImageOf::Runner,
                     job: &job,
                     launched_at,
                     now,
