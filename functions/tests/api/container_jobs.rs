@@ -1,10 +1,11 @@
 //! Container jobs, from the request to what readers see of them.
 
 use crate::container_world::{
-    IMAGE, begin, order_for, resources, shown_environment, succeeds, with_engine, with_job_settings,
+    IMAGE, begin, begin_accepted, order_for, resources, shown_environment, succeeds, with_engine,
+    with_job_settings,
 };
-use crate::harness::{Api, message};
-use crate::job::{Job, claim, launch, stored};
+use crate::harness::{Api, faults, message};
+use crate::job::{Job, claim, everything, launch, stored};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::attempt::Outcome;
@@ -116,6 +117,10 @@ async fn an_older_runner_gets_no_container_job_and_the_deployment_says_why() {
     assert_eq!(resources(&api).await, [], "its program never ran");
 }
 
+fn rollback_to(id: &str) -> Value {
+    json!({ "project_id": "shop", "env_id": "main", "mode": "rollback", "rollback_to_deployment_id": id })
+}
+
 fn claims(token: &Value) -> Value {
     let part = token["token"].as_str().unwrap().split('.').nth(1).unwrap();
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
@@ -160,6 +165,15 @@ async fn a_cloud_can_tell_a_container_job_from_a_module_by_its_token_and_a_role_
     let says = claims(&token(&api, &job).await);
     assert_eq!((&says["kind"], &says["role"]), (&json!("container"), &json!("programs")));
     job.succeed(&api).await;
+    // A rollback is of the kind of what it repeats.
+    for (role, status) in [("modules", 403), ("programs", 201)] {
+        let mut again = rollback_to(&job.id);
+        again["role"] = json!(role);
+        let answer = api.post("/deployments", again).await;
+        assert_eq!(answer.0, status, "{role}: {}", answer.1);
+    }
+    let (_, page) = api.get("/deployments").await;
+    begin_accepted(&api, page["items"][0]["id"].as_str().unwrap()).await.0.succeed(&api).await;
     let module = Job::start(&api).await;
     assert_eq!(module.report(&api, "apply", json!([])).await.0, 200);
     assert_eq!(claims(&token(&api, &module).await)["kind"], "tofu");
@@ -172,10 +186,7 @@ async fn a_rollback_runs_the_container_job_of_an_earlier_deployment_again() {
     let mut newer = order_for("s3#photos");
     newer["container"]["image"] = json!("ghcr.io/acme/bucket:2");
     succeeds(&api, newer).await;
-    let rollback = json!({
-        "project_id": "shop", "env_id": "main", "mode": "rollback", "rollback_to_deployment_id": first,
-    });
-    let (job, claimed) = begin(&api, rollback).await;
+    let (job, claimed) = begin(&api, rollback_to(&first)).await;
     let of = &claimed["bundle"]["container"];
     assert_eq!(
         (&of["resource"], &of["job"]["image"]),
@@ -193,6 +204,30 @@ async fn a_rollback_runs_the_container_job_of_an_earlier_deployment_again() {
         (&shown["kind"], &shown["container"]["image"]),
         (&json!("container"), &json!(IMAGE))
     );
+}
+
+#[tokio::test]
+async fn a_rollback_to_a_container_job_takes_nothing_that_is_for_modules_and_runs_nothing_as_a_plan()
+ {
+    let api = with_engine().await;
+    let first = succeeds(&api, order_for("s3#photos")).await;
+    let before = everything(&api).await;
+    let mut body = rollback_to(&first);
+    for (field, value) in [
+        ("plan_only", json!(true)),
+        ("accept_state", json!(true)),
+        ("max_deletions", json!(0)),
+        ("targets", json!(["a.b"])),
+        ("replace", json!(["a.b"])),
+        ("parallelism", json!(2)),
+    ] {
+        body[field] = value;
+    }
+    let refused = api.post("/deployments", body).await;
+    let expected =
+        ["plan_only", "accept_state", "max_deletions", "targets", "replace", "parallelism"];
+    assert_eq!((refused.0, faults(&refused)), (400, expected.to_vec()), "{}", refused.1);
+    assert_eq!(everything(&api).await, before);
 }
 
 #[tokio::test]

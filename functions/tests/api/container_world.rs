@@ -54,15 +54,19 @@ pub(crate) fn order_for(resource: &str) -> Value {
 /// Deploys `body`, and claims the job as a runner of this version. Returns also the job as it was claimed.
 pub(crate) async fn begin(api: &Api, body: Value) -> (Job, Value) {
     let made = api.make("/deployments", body).await;
-    let id = made["id"].as_str().unwrap().to_owned();
-    let code = launch(api, &id).await;
-    let number = u32::try_from(stored(api, &id).await.attempts.len()).unwrap();
+    begin_accepted(api, made["id"].as_str().unwrap()).await
+}
+
+/// The same for a deployment that was accepted.
+pub(crate) async fn begin_accepted(api: &Api, id: &str) -> (Job, Value) {
+    let code = launch(api, id).await;
+    let number = u32::try_from(stored(api, id).await.attempts.len()).unwrap();
     let path = format!("/deployments/{id}/attempts/{number}/claim");
     let body = json!({ "claimant": "claimant-of-the-test", "job_format": 11 });
     let (status, claimed) = api.call_as(&code, Method::POST, &path, Some(&body)).await;
     assert_eq!(status, 200, "{claimed}");
     let token = claimed["token"].as_str().unwrap().to_owned();
-    (Job { id, number, token }, claimed["job"].clone())
+    (Job { id: id.to_owned(), number, token }, claimed["job"].clone())
 }
 
 /// The same until its program runs.
