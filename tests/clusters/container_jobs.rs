@@ -1,13 +1,16 @@
-//! Container jobs in a cluster: the program is in an image that has nothing else, the runner comes beside it.
+//! Container jobs in a cluster and on an engine: the program is in an image that has nothing else, the runner comes beside it.
 
+use crate::ecs::docker;
 use crate::harness::bed::{Bed, bed};
-use crate::harness::deployments::{assert_succeeded, failure, request};
+use crate::harness::deployments::{LIMIT, assert_succeeded, failure, request};
 use crate::harness::kinds::Kind;
-use crate::harness::site::{ENV, Site};
+use crate::harness::site::{ENV, PROJECT, Site};
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::failure::FailureClass;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::process::Command;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 const RESOURCE: &str = "container.default#main";
 
@@ -30,41 +33,165 @@ fn pushed_image() -> String {
     image
 }
 
-fn container(image: &str, command: &str) -> DeploymentCreateBody {
-    let job = json!({ "image": image, "command": [command] });
+fn container(image: &str, command: &[&str], more: &Value) -> DeploymentCreateBody {
+    let mut job = json!({ "image": image, "command": command, "grace_seconds": 2 });
+    job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     DeploymentCreateBody { container: Some(job), ..request(ENV, None) }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_container_job_creates_and_destroys_its_resource_in_its_own_image() {
+fn destruction() -> DeploymentCreateBody {
+    DeploymentCreateBody {
+        mode: RequestedMode::Destroy,
+        resource: Some(RESOURCE.to_owned()),
+        ..request(ENV, None)
+    }
+}
+
+/// The status of the environment's only resource; `None` if it has none.
+async fn status(site: &Site) -> Option<String> {
+    let environment = site.client.get(&["projects", PROJECT, "envs", ENV]).await.unwrap();
+    environment["resources"][0]["status"].as_str().map(str::to_owned)
+}
+
+/// Waits until the program runs.
+async fn has_begun(site: &Site, id: &str) {
+    let deadline = Instant::now() + LIMIT;
+    while !site.log(id).await.contains("it has begun") {
+        assert!(Instant::now() < deadline, "it does not begin\n{}", site.server.log());
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What every kind of compute does with a container job.
+async fn comes_and_goes(kind: Kind) {
     let image = pushed_image();
-    let site = Site::new(Kind::Oidc).await;
-    let id = site.accept(&container(&image, "/job")).await;
-    let pod = site.pod(&id, "at all", |_| true).await;
-    assert_eq!(pod["spec"]["containers"][0]["image"], image);
-    assert_eq!(pod["spec"]["initContainers"][0]["image"], bed().get("RUNNER_IMAGE"));
-    let created = site.end(&id).await;
+    let site = Site::new(kind).await;
+    let created = site.run(&container(&image, &["/job"], &json!({}))).await;
     assert_succeeded(&created);
     assert_eq!(created.attempts.len(), 1, "{created:#?}");
+    let id = created.id.to_string();
     let outputs = site.client.outputs(&id).await.unwrap();
     assert_eq!(outputs["user"].value, Some(json!(10_001).into()));
     assert_eq!(outputs["folder"].value, Some(json!("/canyon/work").into()));
     let log = site.log(&id).await;
     assert!(log.contains("the job of user 10001 does: create"), "{log}");
-    site.is_cleared(&id).await;
+    assert_eq!(status(&site).await.as_deref(), Some("ready"));
 
-    let destruction = DeploymentCreateBody {
-        mode: RequestedMode::Destroy,
-        resource: Some(RESOURCE.to_owned()),
-        ..request(ENV, None)
-    };
-    let id = site.accept(&destruction).await;
-    assert_succeeded(&site.end(&id).await);
-    let log = site.log(&id).await;
+    let failed = site.run(&container(&image, &["/job", "fails"], &json!({}))).await;
+    let words = "EXIT_CODE: exit code 3: no such bucket".to_owned();
+    assert_eq!(failure(&failed), (FailureClass::User, words));
+    let missing = site.run(&container(&image, &["/none"], &json!({}))).await;
+    let (class, words) = failure(&missing);
+    assert_eq!(class, FailureClass::Config, "{words}");
+    assert!(words.contains("/none") && words.contains(&image), "{words}");
+    assert_eq!(status(&site).await.as_deref(), Some("failed"));
+
+    // The job of the last success, not of the failures.
+    let destroyed = site.run(&destruction()).await;
+    assert_succeeded(&destroyed);
+    let log = site.log(&destroyed.id.to_string()).await;
     assert!(log.contains("the job of user 10001 does: destroy"), "{log}");
+    assert_eq!(status(&site).await, None);
+}
 
-    let missing = site.run(&container(&image, "/none")).await;
-    let failed = failure(&missing);
-    assert_eq!(failed.0, FailureClass::Config, "{failed:?}");
-    assert!(failed.1.contains("/none"), "{failed:?}");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_job_comes_and_goes_in_a_cluster() {
+    comes_and_goes(Kind::Oidc).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_job_comes_and_goes_on_gke() {
+    comes_and_goes(Kind::Gke).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_job_comes_and_goes_on_eks() {
+    comes_and_goes(Kind::Eks).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_job_comes_and_goes_on_aks() {
+    comes_and_goes(Kind::Aks).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_job_comes_and_goes_on_the_machines_own_engine() {
+    comes_and_goes(Kind::Docker).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_has_the_image_of_the_job_and_the_runners_program_from_its_image() {
+    let image = pushed_image();
+    let site = Site::new(Kind::Oidc).await;
+    let id = site.accept(&container(&image, &["/job"], &json!({}))).await;
+    let pod = site.pod(&id, "at all", |_| true).await;
+    assert_eq!(pod["spec"]["containers"][0]["image"], image);
+    assert_eq!(pod["spec"]["initContainers"][0]["image"], bed().get("RUNNER_IMAGE"));
+    assert_succeeded(&site.end(&id).await);
+    site.is_cleared(&id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_ends_the_program_in_a_cluster_and_on_an_engine() {
+    let image = pushed_image();
+    for kind in [Kind::Oidc, Kind::Docker] {
+        let site = Site::new(kind).await;
+        let id = site.accept(&container(&image, &["/job", "waits"], &json!({}))).await;
+        has_begun(&site, &id).await;
+        assert_eq!(status(&site).await.as_deref(), Some("creating"));
+        site.client.cancel(&id).await.unwrap();
+        let ended = site.end(&id).await;
+        assert_eq!(ended.status, "cancelled", "{ended:#?}");
+        assert_eq!(status(&site).await.as_deref(), Some("failed"), "it may have left something");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_takes_too_long_is_ended() {
+    let image = pushed_image();
+    let site = Site::new(Kind::Docker).await;
+    let limit = json!({ "timeout_seconds": 10 });
+    let ended = site.run(&container(&image, &["/job", "waits"], &limit)).await;
+    let words = "TIMEOUT: after 10 s in create".to_owned();
+    assert_eq!(failure(&ended), (FailureClass::Timeout, words));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_program_runs_again_only_if_its_job_is_idempotent() {
+    let image = pushed_image();
+    let site = Site::new(Kind::Docker).await;
+    for (idempotent, attempts) in [(false, 1), (true, 2)] {
+        let more = json!({ "idempotent": idempotent });
+        let id = site.accept(&container(&image, &["/job", "waits"], &more)).await;
+        has_begun(&site, &id).await;
+        let filter = format!("label=canyon.dev/deployment={id}");
+        let running = docker(&["ps", "--quiet", "--filter", &filter]);
+        docker(&["kill", "--signal", "KILL", running.trim()]);
+        let ended = site.end(&id).await;
+        assert_eq!(ended.attempts.len(), attempts, "{ended:#?}");
+        let status = if idempotent { "succeeded" } else { "failed" };
+        assert_eq!(ended.status, status, "{ended:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canyon_that_is_killed_at_any_moment_runs_a_program_once_and_leaves_nothing() {
+    let image = pushed_image();
+    let mut site = Site::new(Kind::Docker).await;
+    for pause in [0, 30, 100, 200, 300, 450] {
+        let id = site.accept(&container(&image, &["/job"], &json!({}))).await;
+        sleep(Duration::from_millis(pause)).await;
+        site.server.kill();
+        site.server.restart().await;
+        let ended = site.end(&id).await;
+        assert_succeeded(&ended);
+        let log = site.log(&id).await;
+        assert_eq!(log.matches("does: create").count(), 1, "killed after {pause} ms: {log}");
+        let filter = format!("label=canyon.dev/deployment={id}");
+        let deadline = Instant::now() + LIMIT;
+        while !docker(&["ps", "--all", "--quiet", "--filter", &filter]).trim().is_empty() {
+            assert!(Instant::now() < deadline, "a container is left\n{}", site.server.log());
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
 }

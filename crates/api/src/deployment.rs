@@ -94,7 +94,7 @@ pub struct Deployment {
     pub module: Option<DeployedModule>,
     /// With `container`: what it runs; only in the answer to `getDeployment`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub container: Option<DeployedContainer>,
+    pub container: Option<Box<DeployedContainer>>,
     /// With `state`: its command, as a person would type it; only in the answer to `getDeployment`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_command: Option<String>,

@@ -88,13 +88,13 @@ const fn text(rule: &'static str, max: usize, fits: fn(&str) -> bool) -> Shape {
 fn is_own_directory(path: &str) -> bool {
     let is_part = |part: &str| !matches!(part, "" | "." | "..");
     let is_absolute = path.strip_prefix('/').is_some_and(|below| below.split('/').all(is_part));
-    let lies_in = |folder: &&str| {
-        path.strip_prefix(*folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let lies_in = |folder: &str| {
+        path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     is_absolute
         && path != "/canyon"
         && !path.contains('\0')
-        && !FOREIGN_DIRECTORIES.iter().any(|folder| lies_in(&folder))
+        && !FOREIGN_DIRECTORIES.iter().any(|folder| lies_in(folder))
 }
 
 properties! {

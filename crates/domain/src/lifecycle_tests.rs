@@ -38,13 +38,13 @@ fn at(second: i64) -> Timestamp {
 
 fn queued() -> Deployment {
     Deployment {
-        container: None,
         id: DeploymentId(Uuid::from_u128(7)),
         project: "shop".parse().unwrap(),
         env: "dev".parse().unwrap(),
         env_uuid: EnvUuid(Uuid::from_u128(1)),
         env_type: None,
         runner: "laptop".parse().unwrap(),
+        container: None,
         fallback: None,
         mode: Mode::Deploy,
         plan_only: false,

@@ -26,9 +26,9 @@ pub struct ResourceRequest {
 /// Where the container job of a new deployment is from.
 pub(super) enum ContainerSource {
     /// Its request.
-    Request(ContainerTask),
+    Request(Box<ContainerTask>),
     /// The deployment that has created its resource.
-    Deployment(Bundle),
+    Deployment(Box<Bundle>),
 }
 
 impl App {
@@ -42,7 +42,7 @@ impl App {
         let ResourceRequest { name, job } = wanted;
         if let Some(job) = job {
             let (resource, job) = (name.clone(), job.clone());
-            return Ok(ContainerSource::Request(ContainerTask { resource, job }));
+            return Ok(ContainerSource::Request(Box::new(ContainerTask { resource, job })));
         }
         let found = environment.resources.get(name).and_then(Resource::to_destroy);
         let id = found.ok_or_else(|| nothing_created(environment, name))?;
@@ -53,7 +53,7 @@ impl App {
                  destroys it"
             ))
         })?;
-        Ok(ContainerSource::Deployment(bundle))
+        Ok(ContainerSource::Deployment(Box::new(bundle)))
     }
 
     /// Refuses a container job that the environment has no room for, or that its runner cannot or may not run.

@@ -57,9 +57,9 @@ impl From<ContainerSource> for ModuleToRun {
     fn from(source: ContainerSource) -> Self {
         match source {
             ContainerSource::Request(task) => {
-                Self { container: Some(task), ..Self::from(Module::empty()) }
+                Self { container: Some(*task), ..Self::from(Module::empty()) }
             }
-            ContainerSource::Deployment(bundle) => bundle.into(),
+            ContainerSource::Deployment(bundle) => Self::from(*bundle),
         }
     }
 }

@@ -204,7 +204,7 @@ async fn get(
     let state_command = state_command.map(ToString::to_string);
     let (module, container) = match bundle {
         Some(Bundle { container: Some(task), .. }) => {
-            (None, Some(render::container(&found, task.job)))
+            (None, Some(Box::new(render::container(&found, task.job))))
         }
         bundle => (bundle.map(|bundle| render::module(&found, bundle)), None),
     };

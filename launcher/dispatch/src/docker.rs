@@ -24,6 +24,7 @@ mod log;
 mod metadata;
 mod names;
 mod refusal;
+mod removal;
 mod settings;
 mod state;
 
@@ -42,7 +43,6 @@ use bollard::Docker;
 use bollard::models::{ContainerInspectResponse, ContainerSummary};
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, KillContainerOptionsBuilder, ListContainersOptionsBuilder,
-    RemoveContainerOptionsBuilder,
 };
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
@@ -252,32 +252,6 @@ impl DockerDispatcher {
                 Err(refusal::of_request(&self.platform.engine, "stop the container", &error))
             }
         }
-    }
-
-    /// Removes a container whose process does not live. Returns whether nothing is left of it.
-    async fn remove(&self, job: &JobRef) -> Result<bool, DispatchError> {
-        let docker = self.docker().await?;
-        let how = RemoveContainerOptionsBuilder::default().v(true).build();
-        let removed = match docker.remove_container(&container_name(job), Some(how)).await {
-            Ok(()) => true,
-            Err(error) => match engine::status_and_message(&error) {
-                Some((404, _)) => true,
-                // The container runs, or another call removes it at the same time.
-                Some((409, words)) => words.contains("already in progress"),
-                _ => {
-                    return Err(refusal::of_request(
-                        &self.platform.engine,
-                        "remove the container",
-                        &error,
-                    ));
-                }
-            },
-        };
-        if removed {
-            // A start that was killed has left it.
-            self.remove_injector(&docker, job, true).await?;
-        }
-        Ok(removed)
     }
 
     /// The failure, with the runner's last message if the engine gives no reason.

@@ -5,14 +5,26 @@
 #include <string.h>
 #include <unistd.h>
 
-int main(void) {
+/* `fails` gives a reason and exit code 3; `waits` waits for a signal, but not in a second attempt. */
+int main(int argc, char **argv) {
     const char *action = getenv("ACTION"), *outputs = getenv("OUTPUTS_FILE"), *directory = getenv("SCRIPTS_DIRECTORY");
+    const char *error = getenv("ERROR_FILE"), *attempt = getenv("CANYON_ATTEMPT"), *task = argc > 1 ? argv[1] : "";
     char here[256];
     FILE *file;
     if (!action || !outputs || !directory || !getcwd(here, sizeof here)) return 3;
     if (strcmp(here, directory)) return 4;
     /* Its root file system is read-only. */
     if (open("/written", O_WRONLY | O_CREAT, 0600) >= 0) return 5;
+    if (!strcmp(task, "fails")) {
+        file = error ? fopen(error, "a") : 0;
+        if (!file || fputs("no such bucket\n", file) < 0) return 8;
+        return fclose(file) ? 9 : 3;
+    }
+    if (!strcmp(task, "waits") && attempt && !strcmp(attempt, "1")) {
+        puts("it has begun");
+        fflush(stdout);
+        pause();
+    }
     printf("the job of user %d does: %s\n", (int)getuid(), action);
     if (strcmp(action, "create")) return 0;
     file = fopen(outputs, "w");

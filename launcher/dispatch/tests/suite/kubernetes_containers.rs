@@ -74,7 +74,7 @@ async fn the_users_container_gets_the_templates_settings_and_only_it_the_claim_c
         "resources": { "limits": { "cpu": "500m", "memory": "64Mi" } },
         "securityContext": { "runAsUser": 20_002 },
         "volumeMounts": [
-            { "name": "own", "mountPath": "/data" }, { "name": "own", "mountPath": "/etc/ssl/certs" },
+            { "name": "own", "mountPath": "/own" }, { "name": "own", "mountPath": "/etc/ssl/certs" },
         ],
     });
     let mut configuration = bed.configuration();
@@ -111,7 +111,7 @@ async fn the_users_container_gets_the_templates_settings_and_only_it_the_claim_c
         let mounts = container["volumeMounts"].as_array().unwrap().iter();
         mounts.map(|mount| mount["mountPath"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(paths(main), ["/data", "/etc/ssl/certs", "/canyon", "/tmp"]);
+    assert_eq!(paths(main), ["/own", "/etc/ssl/certs", "/canyon", "/tmp"]);
     assert_eq!(paths(inject), ["/etc/ssl/certs", "/canyon/volume"]);
     // The state of modules is in this cluster, but a container job gets no token for its API.
     assert!(!spec.to_string().contains("canyon-api-token"), "{spec}");

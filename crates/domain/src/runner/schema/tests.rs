@@ -47,6 +47,7 @@ fn pod() -> Value {
     json!({
         "namespace": "jobs", "service_account": "runner", "identity": identity(), "timeouts": timeouts(),
         "pod_template": { "metadata": { "labels": { "team": "a" } } }, "deny_metadata_access": true,
+        "allowed_images": ["ghcr.io/acme/*"],
     })
 }
 
@@ -65,6 +66,7 @@ fn task() -> Value {
 fn container() -> Value {
     json!({
         "image": "a:1", "environment": { "A": "b" }, "extra_hosts": ["a:host-gateway"], "memory_limit": 64,
+        "allowed_images": ["alpine:*"],
         "identity": identity(), "timeouts": timeouts(),
     })
 }
