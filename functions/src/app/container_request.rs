@@ -1,6 +1,7 @@
 //! Parses what a request wants of a resource, and notes its faults by their fields.
 
 use super::container_jobs::ResourceRequest;
+use super::deploy::DeploymentRequest;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::container::ContainerJob;
 use canyon_domain::field_error::FieldErrors;
@@ -60,6 +61,30 @@ pub(super) fn parse(
         }
     }
     Some(ResourceRequest { name: name.ok()?, job })
+}
+
+/// The faults of a request to repeat a container job: only the deployment that a rollback names tells its kind.
+pub(super) fn check_repetition(order: &DeploymentRequest) -> Result<(), FieldErrors> {
+    let mut faults = FieldErrors::default();
+    if order.plan_only {
+        refuse_plan("plan_only", &mut faults);
+    }
+    let options = &order.options;
+    for (field, is_given) in [
+        ("accept_state", order.accept_state),
+        ("max_deletions", order.max_deletions.is_some()),
+        ("targets", !options.targets.is_empty()),
+        ("replace", !options.replace.is_empty()),
+        ("parallelism", options.parallelism.is_some()),
+    ] {
+        if is_given {
+            faults.add(
+                field,
+                "does not go with the rollback to a container job, which runs no module",
+            );
+        }
+    }
+    faults.into_result(())
 }
 
 fn refuse_plan(field: &str, faults: &mut FieldErrors) {

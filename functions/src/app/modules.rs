@@ -2,6 +2,7 @@
 
 use super::App;
 use super::container_jobs::ContainerSource;
+use super::container_request;
 use super::deploy::DeploymentRequest;
 use super::job_inputs::SealedInputs;
 use crate::app::error::AppError;
@@ -85,6 +86,7 @@ impl App {
             (None, _) => self.module_to_run(by, order, environment).await?,
         };
         if let Some(task) = &of.container {
+            container_request::check_repetition(order)?;
             self.check_container(by, task, order.mode, environment).await?;
         }
         // A caller who encrypted a run does not expect its repetition in clear. A command on the state has outputs of its own.

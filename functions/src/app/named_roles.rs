@@ -84,7 +84,14 @@ impl App {
             return Err(AppError::invalid("role", reason));
         };
         let is_enabled = is_enabled(&runner, &asked.name, self.now());
-        match role.refusal(asked, order.kind(), &environment.env_type_id, is_enabled) {
+        // A rollback is of the kind of the deployment that it repeats.
+        let repeated = match order.rollback_to {
+            Some(id) => self.table.deployment(by.org, id).await?,
+            None => None,
+        };
+        let repeated = repeated.filter(|of| of.env_uuid == environment.uuid);
+        let kind = repeated.map_or_else(|| order.kind(), |of| of.kind());
+        match role.refusal(asked, kind, &environment.env_type_id, is_enabled) {
             None => Ok(()),
             Some(refusal @ RoleRefusal::NoReason(_)) => {
                 Err(AppError::invalid("reason", refusal.to_string()))

@@ -5,7 +5,7 @@ use crate::harness::{Answer, Api};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_domain::attempt::{Limits, Outcome};
-use canyon_domain::deployment::{Deployment, Mode};
+use canyon_domain::deployment::Deployment;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::inventory::Environment;
@@ -70,10 +70,9 @@ pub(crate) async fn launch(api: &Api, id: &str) -> String {
     let code = key.claim_code(attempt, fence).expose_secret().to_owned();
     let limits = Limits::new(definition.timeouts(), deployment.created_at);
     let now = api.clock.now();
+    let limits = deployment.container.as_ref().map_or(limits, |run| limits.of_container(run));
     lifecycle::launch(&mut deployment, fence, bearer::hash(&code), limits, now).unwrap();
-    if deployment.changes_state() && deployment.mode != Mode::Destroy {
-        environment.applied = Some(deployment.id);
-    }
+    environment.record_launch(&deployment);
     deployment.version += 1;
     environment.version += 1;
     let step = DeploymentChange {

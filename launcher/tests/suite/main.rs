@@ -7,6 +7,7 @@ mod changed_runner;
 mod checks;
 mod cleanup;
 mod concurrency;
+mod container_jobs;
 mod disabled_runner;
 mod fairness;
 mod fallbacks;

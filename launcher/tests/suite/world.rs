@@ -3,6 +3,7 @@
 use crate::platform::{Script, Scripted};
 use canyon_domain::attempt::{Claim, SecretHash};
 use canyon_domain::audit::AuditRecord;
+use canyon_domain::container::{ContainerJob, ContainerTask};
 use canyon_domain::deployment::{Deployment, Mode, Status, StoredResults};
 use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
@@ -125,7 +126,19 @@ impl World {
 
     /// Creates a runner that keeps states in the folder `states`.
     pub(crate) async fn runner(&self, org: OrgUuid, id: &str, states: &str) {
-        let runner = runner(id, states, self.clock.now());
+        let state = json!({ "type": "local", "path": states });
+        self.runner_of(org, id, json!({ "type": "local" }), state).await;
+    }
+
+    /// Creates a runner that launches jobs on a Docker engine with these settings.
+    pub(crate) async fn engine(&self, org: OrgUuid, id: &str, job: Value) {
+        let configuration = json!({ "type": "docker-agent", "job": job });
+        let state = json!({ "type": "s3", "bucket": "states" });
+        self.runner_of(org, id, configuration, state).await;
+    }
+
+    async fn runner_of(&self, org: OrgUuid, id: &str, configuration: Value, state: Value) {
+        let runner = runner(id, configuration, state, self.clock.now());
         self.table.create_runner(org, &runner, &record()).await.unwrap();
     }
 
@@ -146,17 +159,43 @@ impl World {
         variables: Value,
         fallbacks: &[&str],
     ) -> Due {
+        let mut bundle = bundle();
+        bundle.module.inputs = serde_json::from_value(variables).unwrap();
+        self.accept_bundle(org, &bundle, RUNNER, fallbacks).await
+    }
+
+    /// Accepts the container job `job` into its own environment, which has the runner `runner`.
+    pub(crate) async fn accept_container(
+        &self,
+        org: OrgUuid,
+        job: Value,
+        runner: &str,
+        fallbacks: &[&str],
+    ) -> Due {
+        let job = ContainerJob::parse(job).unwrap();
+        let task = ContainerTask { resource: "s3#photos".parse().unwrap(), job };
+        let bundle = Bundle { container: Some(task), ..bundle() };
+        self.accept_bundle(org, &bundle, runner, fallbacks).await
+    }
+
+    async fn accept_bundle(
+        &self,
+        org: OrgUuid,
+        bundle: &Bundle,
+        runner: &str,
+        fallbacks: &[&str],
+    ) -> Due {
         let now = self.clock.now();
         let id = DeploymentId(System.id(now));
         let mut environment = environment(&format!("env-{}", id.0.simple()), now);
+        environment.runner_id = runner.parse().unwrap();
         environment.fallback_runner_ids = fallbacks.iter().map(|id| id.parse().unwrap()).collect();
         self.table.create_environment(org, &environment, &record()).await.unwrap();
         environment.queue.join(id).unwrap();
         environment.version += 1;
-        let (new, record) = (deployment(id, &environment, now), record());
-        let mut bundle = bundle();
-        bundle.module.inputs = serde_json::from_value(variables).unwrap();
-        let stored = self.table.accept_deployment(org, &new, &bundle, &environment, None, &record);
+        let (mut new, record) = (deployment(id, &environment, now), record());
+        new.container = bundle.container.as_ref().map(|task| Box::new(task.into()));
+        let stored = self.table.accept_deployment(org, &new, bundle, &environment, None, &record);
         stored.await.unwrap();
         Due { org, id }
     }
@@ -227,15 +266,16 @@ impl World {
     }
 }
 
-fn runner(id: &str, states: &str, now: Timestamp) -> RunnerRecord {
+fn runner(id: &str, configuration: Value, state: Value, now: Timestamp) -> RunnerRecord {
+    let runner_type = configuration["type"].as_str().unwrap().to_owned();
     let definition = RunnerDefinition::parse(json!({
-        "runner_configuration": { "type": "local" },
-        "state_storage_configuration": { "type": "local", "path": states },
+        "runner_configuration": configuration,
+        "state_storage_configuration": state,
     }));
     RunnerRecord {
         uuid: canyon_domain::ids::RunnerUuid(Uuid::now_v7()),
         id: id.parse().unwrap(),
-        runner_type: "local".to_owned(),
+        runner_type,
         definition: definition.unwrap().to_value().to_string(),
         sealed_secrets: None,
         disabled: false,

@@ -1,0 +1,156 @@
+//! Requests for container jobs: which are refused, and with which words.
+
+use crate::container_world::{
+    IMAGE, order_for, order_without_job, succeeds, with_engine, with_job_settings, with_runner,
+};
+use crate::harness::{Api, faults, message};
+use crate::job::everything;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn one_answer_names_every_fault_of_a_container_job_by_its_path_and_nothing_is_written() {
+    let api = with_engine().await;
+    let before = everything(&api).await;
+    let mut body = order_for("S3#photos");
+    body["container"] = json!({
+        "image": "-x", "args": ["all"], "variables": { "ACTION": "x" }, "inputs": { "a": ["${context.hunter2}"] },
+        "files": { "../x": "", "b": "${context.nope}" }, "timeout_seconds": 1, "service_account": "admin",
+    });
+    body["agent"] = json!("-");
+    let refused = api.post("/deployments", body.clone()).await;
+    let mut paths = faults(&refused);
+    paths.sort_unstable();
+    let expected = [
+        "agent",
+        "container.command",
+        "container.files[\"../x\"]",
+        "container.files[\"b\"]",
+        "container.image",
+        "container.inputs.a[0]",
+        "container.service_account",
+        "container.timeout_seconds",
+        "container.variables.ACTION",
+        "resource",
+    ];
+    assert_eq!((refused.0, paths), (400, expected.to_vec()), "{}", refused.1);
+    let text = refused.1.to_string();
+    assert!(text.contains("`${context.env.id}`"), "it names what there is: {text}");
+    body["is_dry_run"] = json!(true);
+    assert_eq!(api.post("/deployments", body).await, refused);
+    assert_eq!(everything(&api).await, before);
+}
+
+#[tokio::test]
+async fn what_a_container_job_does_not_have_is_refused_field_by_field() {
+    let api = with_engine().await;
+    let before = everything(&api).await;
+    let module = json!({ "source": "inline", "source_code": "" });
+    for (field, value) in [
+        ("module", module),
+        ("secret_inputs", json!({ "a": "b" })),
+        ("accept_state", json!(true)),
+        ("max_deletions", json!(0)),
+        ("targets", json!(["a.b"])),
+        ("replace", json!(["a.b"])),
+        ("parallelism", json!(2)),
+        ("plan_only", json!(true)),
+    ] {
+        let mut body = order_for("s3#photos");
+        body[field] = value;
+        let refused = api.post("/deployments", body).await;
+        assert!(refused.0 == 400 && faults(&refused).contains(&field), "{field}: {}", refused.1);
+        assert!(refused.1.to_string().contains("container job"), "{field}: {}", refused.1);
+    }
+    for (mode, has_job, expected) in [
+        ("plan_only", true, "mode"),
+        ("rollback", true, "container"),
+        ("rollback", false, "resource"),
+        ("state", true, "container"),
+        ("state", false, "resource"),
+        ("deploy", false, "container"),
+    ] {
+        let mut body = order_for("s3#photos");
+        body["mode"] = json!(mode);
+        if !has_job {
+            body.as_object_mut().unwrap().remove("container");
+        }
+        let refused = api.post("/deployments", body).await;
+        assert!(
+            refused.0 == 400 && faults(&refused).contains(&expected),
+            "{mode}, {has_job}: {}",
+            refused.1
+        );
+    }
+    assert_eq!(everything(&api).await, before);
+}
+
+#[tokio::test]
+async fn a_runner_that_runs_no_containers_refuses_with_the_types_that_do() {
+    let ecs = json!({
+        "type": "serverless-ecs", "auth": { "role_arn": "arn:aws:iam::123456789012:role/launch" },
+        "job": {
+            "region": "eu-central-1", "cluster": "canyon", "subnets": ["subnet-0a1b2c3d"],
+            "execution_role_arn": "arn:aws:iam::123456789012:role/execution",
+        },
+    });
+    for configuration in [json!({ "type": "local" }), ecs] {
+        let api = Api::start().await;
+        with_runner(&api, configuration.clone()).await;
+        let before = everything(&api).await;
+        let refused = api.post("/deployments", order_for("s3#photos")).await;
+        assert_eq!(refused.0, 409, "{}", refused.1);
+        let found = configuration["type"].as_str().unwrap();
+        let expected =
+            format!("runner `engine` is of type `{found}`, which runs no container jobs");
+        assert!(message(&refused).contains(&expected), "{}", refused.1);
+        for able in ["`docker`", "`docker-agent`", "`kubernetes`", "`kubernetes-agent`"] {
+            assert!(message(&refused).contains(able), "{able}: {}", refused.1);
+        }
+        assert_eq!(everything(&api).await, before);
+    }
+}
+
+#[tokio::test]
+async fn a_runner_limits_the_images_and_the_duration_of_container_jobs() {
+    let job = json!({ "allowed_images": ["ghcr.io/acme/*"], "timeouts": { "run_seconds": 600 } });
+    let api = with_job_settings(job).await;
+    let with = |name: &str, value: Value| {
+        let mut body = order_for("s3#photos");
+        body["container"][name] = value;
+        body["container"]["timeout_seconds"] =
+            body["container"]["timeout_seconds"].as_u64().unwrap_or(600).into();
+        body
+    };
+    let before = everything(&api).await;
+    let image = api.post("/deployments", with("image", json!("ghcr.io/evil/x:1"))).await;
+    assert_eq!((image.0, faults(&image)), (400, vec!["container.image"]));
+    let expected =
+        "does not allow the image `ghcr.io/evil/x:1`; its `job.allowed_images` has: ghcr.io/acme/*";
+    assert!(image.1.to_string().contains(expected), "{}", image.1);
+    let time = api.post("/deployments", with("timeout_seconds", json!(601))).await;
+    assert_eq!((time.0, faults(&time)), (400, vec!["container.timeout_seconds"]));
+    assert!(time.1.to_string().contains("has at most 600 s"), "{}", time.1);
+    assert_eq!(everything(&api).await, before);
+    succeeds(&api, with("image", json!(IMAGE))).await;
+}
+
+#[tokio::test]
+async fn what_was_never_created_cannot_be_destroyed_and_the_answer_names_what_can() {
+    let api = with_engine().await;
+    let destroy = order_without_job("destroy", "s3#photos");
+    let refused = api.post("/deployments", destroy.clone()).await;
+    assert_eq!(refused.0, 409, "{}", refused.1);
+    assert!(message(&refused).contains("it has none at all"), "{}", refused.1);
+    for other in ["s3#logs", "queue"] {
+        succeeds(&api, order_for(other)).await;
+    }
+    let mut with_job = order_for("s3#photos");
+    with_job["mode"] = json!("destroy");
+    for body in [destroy, with_job] {
+        let refused = api.post("/deployments", body).await;
+        assert_eq!(refused.0, 409, "{}", refused.1);
+        let expected = "has no resource `s3.default#photos`, so there is nothing to destroy; it has: `s3.default#logs`, \
+                        `queue.default#main`";
+        assert!(message(&refused).contains(expected), "{}", refused.1);
+    }
+}
