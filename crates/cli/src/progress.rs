@@ -130,7 +130,9 @@ impl Progress {
     fn enter(&mut self) -> Option<Notice> {
         let applies = self.known.phase == Some(Phase::Apply);
         // The events with the plan may still be under way when the server says so first.
-        let waits = self.applies < 2 && !self.is_planned && self.seen < Some(Phase::Apply);
+        let has_plan = !self.known.is_container;
+        let waits =
+            has_plan && self.applies < 2 && !self.is_planned && self.seen < Some(Phase::Apply);
         let most = if applies && waits { Phase::Plan } else { Phase::Apply };
         let stage = self.known.stage(self.seen, most);
         if stage == self.stage {

@@ -59,9 +59,14 @@ fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
     let token = credential(serde_json::json!({ "type": "token", "username": "u", "token": "t" }));
     assert_eq!(job(serde_json::json!({ "git_credentials": [token] })), 6);
     let identity = credential(serde_json::json!({ "type": "cloud_identity", "cloud": "aws" }));
-    assert_eq!(job(serde_json::json!({ "git_credentials": [token, identity] })), FORMAT);
+    assert_eq!(job(serde_json::json!({ "git_credentials": [token, identity] })), 10);
     let of_registry = serde_json::json!({ "module": { "source": "oci://h/a?tag=1" } });
-    assert_eq!(job(serde_json::json!({ "bundle": of_registry })), FORMAT);
+    assert_eq!(job(serde_json::json!({ "bundle": of_registry })), 10);
+    let container = serde_json::json!({
+        "module": { "source": "inline" },
+        "container": { "resource": "s3", "job": { "image": "a", "command": ["/x"] } },
+    });
+    assert_eq!(job(serde_json::json!({ "bundle": container })), FORMAT);
     let stored = |from: &str| {
         serde_json::json!({
             "kind": "terraform", "name": "a", "from": from,

@@ -196,7 +196,7 @@ fn a_role_that_replaces_nothing_or_is_given_twice_is_named() {
             "action": {},
         },
         "named_roles": {
-            "fix": { "aws_role_arn": arn("c"), "env_types": ["Dev"], "kinds": ["container"], "requires": ["approval"], "max": 1 },
+            "fix": { "aws_role_arn": arn("c"), "env_types": ["Dev"], "kinds": ["image"], "requires": ["approval"], "max": 1 },
             "apply": { "aws_role_arn": arn("c") },
             "empty": { "enabled": false },
             "cloudless": { "azure_client_id": client(1) },
