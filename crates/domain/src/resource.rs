@@ -110,6 +110,10 @@ impl ResourceSet {
         let attempt = deployment.attempts.last();
         let now = attempt.map_or(deployment.created_at, |attempt| attempt.launched_at);
         let at = self.0.iter().position(|resource| resource.name == run.resource);
+        if at.is_none() && deployment.mode == Mode::Destroy {
+            // An earlier destroy in the queue has removed it.
+            return;
+        }
         let at = at.unwrap_or_else(|| {
             self.0.push(Resource {
                 name: run.resource.clone(),

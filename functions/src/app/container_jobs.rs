@@ -10,7 +10,7 @@ use canyon_domain::ids::DeploymentId;
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::Bundle;
 use canyon_domain::principal::Principal;
-use canyon_domain::resource::{MAX_RESOURCES, Resource};
+use canyon_domain::resource::MAX_RESOURCES;
 use canyon_domain::resource_name::ResourceName;
 use canyon_domain::runner::container_limits::ContainerRefusal;
 
@@ -44,8 +44,14 @@ impl App {
             let (resource, job) = (name.clone(), job.clone());
             return Ok(ContainerSource::Request(Box::new(ContainerTask { resource, job })));
         }
-        let found = environment.resources.get(name).and_then(Resource::to_destroy);
-        let id = found.ok_or_else(|| nothing_created(environment, name))?;
+        let found = environment.resources.get(name);
+        let found = found.ok_or_else(|| nothing_created(environment, name))?;
+        let id = found.to_destroy().ok_or_else(|| {
+            AppError::conflict(format!(
+                "no deployment for resource `{name}` has ended after its program began, so there is no job to run again: wait for \
+                 the one that runs, or give the `container` that destroys the resource"
+            ))
+        })?;
         let bundle = self.table.bundle(by.org, id).await?;
         let bundle = bundle.filter(|bundle| bundle.container.is_some()).ok_or_else(|| {
             AppError::conflict(format!(

@@ -1,8 +1,8 @@
 //! The resources of an environment: what creates them, what destroys them, and what they leave alone.
 
 use crate::container_world::{
-    IMAGE, begin, fails, is_lost, order_for, order_without_job, resources, run_program,
-    shown_environment, succeeds, with_engine,
+    IMAGE, begin, begin_accepted, fails, is_lost, order_for, order_without_job, resources,
+    run_program, shown_environment, succeeds, with_engine,
 };
 use crate::harness::{Api, message};
 use crate::job::{environment, everything, order, stored};
@@ -62,6 +62,34 @@ async fn a_first_job_that_failed_after_it_began_leaves_a_resource_that_its_own_j
     assert_eq!(claimed["bundle"]["container"]["job"]["image"], "cleaner:1");
     assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
     job.succeed(&api).await;
+    assert_eq!(resources(&api).await, []);
+}
+
+#[tokio::test]
+async fn what_is_being_created_has_no_job_to_destroy_it_yet() {
+    let api = with_engine().await;
+    let creating = run_program(&api, order_for(PHOTOS)).await;
+    let refused = api.post("/deployments", order_without_job("destroy", PHOTOS)).await;
+    assert_eq!(refused.0, 409, "{}", refused.1);
+    assert!(message(&refused).contains("wait for the one that runs"), "{}", refused.1);
+    creating.succeed(&api).await;
+    succeeds(&api, order_without_job("destroy", PHOTOS)).await;
+}
+
+#[tokio::test]
+async fn of_two_destroys_that_wait_the_second_leaves_nothing_even_if_it_fails() {
+    let api = with_engine().await;
+    succeeds(&api, order_for(PHOTOS)).await;
+    let destroy = order_without_job("destroy", PHOTOS);
+    let first = api.make("/deployments", destroy.clone()).await;
+    let second = api.make("/deployments", destroy).await;
+    let (job, _) = begin_accepted(&api, first["id"].as_str().unwrap()).await;
+    assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
+    job.succeed(&api).await;
+    let (job, _) = begin_accepted(&api, second["id"].as_str().unwrap()).await;
+    assert_eq!(resources(&api).await, []);
+    assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
+    assert_eq!(job.result(&api, json!({ "status": "failure" })).await.0, 204);
     assert_eq!(resources(&api).await, []);
 }
 

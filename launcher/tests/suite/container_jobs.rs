@@ -111,7 +111,7 @@ async fn a_container_job_has_its_own_time_within_that_of_its_runner() {
         let (world, org, _) = with_engine(settings).await;
         let due = world.accept_container(org, job, ENGINE, &[]).await;
         let launched = reconciled(&world, due).await;
-        let limits = launched.attempts[0].limits.clone();
+        let limits = launched.attempts[0].limits;
         (limits.start, limits.run, limits.stop)
     };
     let own =

@@ -138,7 +138,7 @@ impl World {
     }
 
     async fn runner_of(&self, org: OrgUuid, id: &str, configuration: Value, state: Value) {
-        let runner = runner(id, configuration, state, self.clock.now());
+        let runner = runner(id, &configuration, &state, self.clock.now());
         self.table.create_runner(org, &runner, &record()).await.unwrap();
     }
 
@@ -266,7 +266,7 @@ impl World {
     }
 }
 
-fn runner(id: &str, configuration: Value, state: Value, now: Timestamp) -> RunnerRecord {
+fn runner(id: &str, configuration: &Value, state: &Value, now: Timestamp) -> RunnerRecord {
     let runner_type = configuration["type"].as_str().unwrap().to_owned();
     let definition = RunnerDefinition::parse(json!({
         "runner_configuration": configuration,
