@@ -86,7 +86,7 @@ async fn comes_and_goes(kind: Kind) {
     assert!(words.contains("/none") && words.contains(&image), "{words}");
     assert_eq!(status(&site).await.as_deref(), Some("failed"));
 
-    // The job of the last success, not of the failures.
+    // The job of the last success, not of the failures, by the digest of its image where the platform tells it.
     let destroyed = site.run(&destruction()).await;
     assert_succeeded(&destroyed);
     let log = site.log(&destroyed.id.to_string()).await;

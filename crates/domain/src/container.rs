@@ -17,7 +17,6 @@
 //! # Ok::<(), canyon_domain::field_error::FieldErrors>(())
 //! ```
 
-pub mod allowed_images;
 mod files;
 pub mod results;
 mod run;

@@ -8,6 +8,7 @@
 pub mod agent_target;
 pub mod agents;
 pub mod aks;
+pub mod allowed_images;
 pub mod certificate;
 pub(crate) mod check_step;
 pub mod configuration;

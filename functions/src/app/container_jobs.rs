@@ -42,7 +42,8 @@ impl App {
         let ResourceRequest { name, job } = wanted;
         if let Some(job) = job {
             let (resource, job) = (name.clone(), job.clone());
-            return Ok(ContainerSource::Request(Box::new(ContainerTask { resource, job })));
+            let task = ContainerTask { resource, job, digest: None };
+            return Ok(ContainerSource::Request(Box::new(task)));
         }
         let found = environment.resources.get(name);
         let found = found.ok_or_else(|| nothing_created(environment, name))?;
@@ -52,13 +53,19 @@ impl App {
                  the one that runs, or give the `container` that destroys the resource"
             ))
         })?;
-        let bundle = self.table.bundle(by.org, id).await?;
-        let bundle = bundle.filter(|bundle| bundle.container.is_some()).ok_or_else(|| {
+        let (bundle, former) = tokio::try_join!(
+            Box::pin(self.table.bundle(by.org, id)),
+            Box::pin(self.table.deployment(by.org, id)),
+        )?;
+        let mut bundle = bundle.filter(|bundle| bundle.container.is_some()).ok_or_else(|| {
             AppError::conflict(format!(
                 "the job of deployment {id}, which has created resource `{name}`, is no longer stored: give the `container` that \
                  destroys it"
             ))
         })?;
+        if let (Some(task), Some(former)) = (&mut bundle.container, &former) {
+            task.repeat_image_of(former.fetched());
+        }
         Ok(ContainerSource::Deployment(Box::new(bundle)))
     }
 
@@ -70,7 +77,7 @@ impl App {
         mode: Mode,
         environment: &Environment,
     ) -> Result<(), AppError> {
-        let ContainerTask { resource, job } = task;
+        let ContainerTask { resource, job, .. } = task;
         if mode == Mode::Destroy && environment.resources.get(resource).is_none() {
             return Err(nothing_created(environment, resource));
         }

@@ -266,7 +266,10 @@ impl App {
             AppError::conflict(format!("the module of deployment {id} is no longer stored"))
         })?;
         let mut of = ModuleToRun::from(bundle);
-        of.module = as_fetched(of.module, &former)?;
+        match &mut of.container {
+            Some(task) => task.repeat_image_of(former.fetched()),
+            None => of.module = as_fetched(of.module, &former)?,
+        }
         Ok(of)
     }
 

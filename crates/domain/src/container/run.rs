@@ -1,6 +1,8 @@
 //! What a deployment records of its container job: what Canyon must know without the job itself.
 
 use super::ContainerJob;
+use crate::commit::Commit;
+use crate::fetched_module::FetchedModule;
 use crate::resource_name::ResourceName;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +13,17 @@ pub struct ContainerTask {
     pub resource: ResourceName,
     /// What it runs.
     pub job: ContainerJob,
+    /// The digest of the image that the repeated deployment ran: its tag may have moved since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Commit>,
+}
+
+impl ContainerTask {
+    /// Repeats the image that a former run has reported.
+    pub fn repeat_image_of(&mut self, former: Option<&FetchedModule>) {
+        let run = former.and_then(|fetched| fetched.commit.clone());
+        self.digest = run.or(self.digest.take());
+    }
 }
 
 /// What is recorded of a deployment's container job.
@@ -18,8 +31,11 @@ pub struct ContainerTask {
 pub struct ContainerRun {
     /// The resource that it creates, updates or destroys.
     pub resource: ResourceName,
-    /// Its image.
+    /// Its image, as in the request.
     pub image: String,
+    /// See [`ContainerTask::digest`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Commit>,
     /// Maximum duration of the program, in seconds.
     pub timeout_seconds: u32,
     /// Seconds from the request to stop until the kill.
@@ -46,7 +62,11 @@ impl ContainerRun {
 
     /// What its platform must know.
     pub fn launch(&self) -> ContainerLaunch {
-        ContainerLaunch { image: self.image.clone(), stop_seconds: self.stop_seconds() }
+        let image = match &self.digest {
+            Some(digest) if !self.image.contains('@') => format!("{}@sha256:{digest}", self.image),
+            Some(_) | None => self.image.clone(),
+        };
+        ContainerLaunch { image, stop_seconds: self.stop_seconds() }
     }
 
     /// Seconds from the request to stop until the kill of the job.
@@ -62,10 +82,11 @@ impl ContainerRun {
 
 impl From<&ContainerTask> for ContainerRun {
     fn from(task: &ContainerTask) -> Self {
-        let ContainerTask { resource, job } = task;
+        let ContainerTask { resource, job, digest } = task;
         Self {
             resource: resource.clone(),
             image: job.image.clone(),
+            digest: digest.clone(),
             timeout_seconds: job.timeout_seconds(),
             grace_seconds: job.grace_seconds(),
             idempotent: job.idempotent == Some(true),

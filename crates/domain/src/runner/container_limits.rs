@@ -1,8 +1,8 @@
 //! What a runner's definition allows container jobs.
 
 use super::RunnerDefinition;
+use super::allowed_images::is_allowed;
 use super::configuration::RunnerType;
-use crate::container::allowed_images::is_allowed;
 use crate::ids::RunnerId;
 
 /// Why a runner does not run a container job.

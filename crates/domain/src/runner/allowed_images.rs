@@ -7,7 +7,7 @@ const DEFAULT_FOLDER: &str = "library";
 /// Whether one of the patterns allows `image`. In a pattern, `*` stands for any text without `/`, and `**` for any text.
 ///
 /// ```
-/// use canyon_domain::container::allowed_images::is_allowed;
+/// use canyon_domain::runner::allowed_images::is_allowed;
 ///
 /// let patterns = ["ghcr.io/acme/*".to_owned(), "alpine:3.*".to_owned()];
 /// assert!(is_allowed("ghcr.io/acme/bucket:1.1.0", &patterns));
