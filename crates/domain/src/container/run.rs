@@ -93,3 +93,25 @@ impl From<&ContainerTask> for ContainerRun {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_repeated_job_runs_the_image_that_its_former_run_has_reported() {
+        let digest = "ab".repeat(32);
+        let fetched = FetchedModule::new(Some(digest.parse().unwrap()), None);
+        let launched = |image: &str, former: Option<&FetchedModule>| {
+            let job = ContainerJob::parse(json!({ "image": image, "command": ["/x"] })).unwrap();
+            let resource = "s3".parse().unwrap();
+            let mut task = ContainerTask { resource, job, digest: None };
+            task.repeat_image_of(former);
+            ContainerRun::from(&task).launch().image
+        };
+        assert_eq!(launched("a:1", None), "a:1");
+        assert_eq!(launched("a:1", Some(&fetched)), format!("a:1@sha256:{digest}"));
+        assert_eq!(launched("a@sha256:cd", Some(&fetched)), "a@sha256:cd");
+    }
+}
