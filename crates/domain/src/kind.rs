@@ -22,9 +22,6 @@ pub struct KindFacts {
     /// Whether its jobs work on the environment's state. Canyon then compares the state before a run, records it after the
     /// run, and reads what a lost job may have left in no state.
     pub has_state: bool,
-    /// Whether the runner's image is the job's image. Otherwise the job names an image, into which the launch brings the
-    /// runner program.
-    pub runs_in_runner_image: bool,
 }
 
 impl Kind {
@@ -34,10 +31,8 @@ impl Kind {
     /// What its jobs have in common.
     pub const fn facts(self) -> KindFacts {
         match self {
-            Self::Tofu => KindFacts { name: "tofu", has_state: true, runs_in_runner_image: true },
-            Self::Container => {
-                KindFacts { name: "container", has_state: false, runs_in_runner_image: false }
-            }
+            Self::Tofu => KindFacts { name: "tofu", has_state: true },
+            Self::Container => KindFacts { name: "container", has_state: false },
         }
     }
 

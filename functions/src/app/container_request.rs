@@ -44,7 +44,7 @@ pub(super) fn parse(
     if body.plan_only == Some(true) {
         refuse_plan("plan_only", faults);
     }
-    for (field, is_given) in [
+    let of_modules = [
         ("module", body.module.is_some()),
         ("secret_inputs", !body.secret_inputs.is_empty()),
         ("accept_state", body.accept_state),
@@ -52,14 +52,8 @@ pub(super) fn parse(
         ("targets", !body.targets.is_empty()),
         ("replace", !body.replace.is_empty()),
         ("parallelism", body.parallelism.is_some()),
-    ] {
-        if is_given {
-            faults.add(
-                field,
-                "does not go with `container` or `resource`: a container job runs no module",
-            );
-        }
-    }
+    ];
+    refuse_given(&of_modules, faults);
     Some(ResourceRequest { name: name.ok()?, job })
 }
 
@@ -70,21 +64,22 @@ pub(super) fn check_repetition(order: &DeploymentRequest) -> Result<(), FieldErr
         refuse_plan("plan_only", &mut faults);
     }
     let options = &order.options;
-    for (field, is_given) in [
+    let of_modules = [
         ("accept_state", order.accept_state),
         ("max_deletions", order.max_deletions.is_some()),
         ("targets", !options.targets.is_empty()),
         ("replace", !options.replace.is_empty()),
         ("parallelism", options.parallelism.is_some()),
-    ] {
-        if is_given {
-            faults.add(
-                field,
-                "does not go with the rollback to a container job, which runs no module",
-            );
-        }
-    }
+    ];
+    refuse_given(&of_modules, &mut faults);
     faults.into_result(())
+}
+
+/// Refuses the fields, if they are given, that only a module has a use for.
+fn refuse_given(of_modules: &[(&str, bool)], faults: &mut FieldErrors) {
+    for (field, _) in of_modules.iter().filter(|(_, is_given)| *is_given) {
+        faults.add(*field, "does not go with a container job, which runs no module");
+    }
 }
 
 fn refuse_plan(field: &str, faults: &mut FieldErrors) {

@@ -89,8 +89,8 @@ impl App {
         Ok(())
     }
 
-    /// Replaces references to the run in the inputs and the container job of a deployment, and in the kept variables that are no secrets. One
-    /// request, if there is a reference.
+    /// Replaces references to the run in the inputs and the container job of a deployment, and in the kept variables that are no
+    /// secrets. One request, if there is a reference.
     pub(super) async fn fill_in(
         &self,
         org: OrgUuid,
