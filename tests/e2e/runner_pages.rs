@@ -20,7 +20,8 @@ fn pages() -> Vec<(PathBuf, String)> {
 
 /// The pages for new users. `guides.rs` also runs the commands of the tutorial.
 fn guides() -> Vec<(PathBuf, String)> {
-    let names = ["concepts.md", "tutorial.md", "troubleshooting.md", "coming-from.md"];
+    let names =
+        ["concepts.md", "containers.md", "tutorial.md", "troubleshooting.md", "coming-from.md"];
     let paths = names.map(|name| workspace().join("docs").join(name));
     paths.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }

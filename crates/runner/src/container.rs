@@ -2,7 +2,7 @@
 //!
 //! The main container of such a job is the image of its author, of which nothing is asked. The runner is its first process,
 //! from a volume, and starts the program as its child. The program gets its task by variables and files, and answers by files
-//! ([`contract`]). The log is never read for data.
+//! (`contract`). The log is never read for data.
 
 mod contract;
 mod descendants;
