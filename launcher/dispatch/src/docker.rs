@@ -283,8 +283,11 @@ impl Dispatcher for DockerDispatcher {
         let how =
             CreateContainerOptionsBuilder::default().name(&container_name(&launch.job)).build();
         let created = docker.create_container(Some(how), plan.container(launch, &image)).await;
+        // After a refusal nothing uses the volume, unless the job's container exists already.
+        let answer = created.as_ref().err().and_then(engine::status_and_message);
+        let is_unused = answer.is_some_and(|(status, _)| status != 409);
         if launch.container.is_some()
-            && let Err(error) = self.remove_injector(&docker, &launch.job, false).await
+            && let Err(error) = self.remove_injector(&docker, &launch.job, is_unused).await
         {
             tracing::warn!(job = ?launch.job, %error, "leaves the container that has filled the job's volume");
         }
