@@ -17,7 +17,7 @@ use canyon_domain::failure::FailureClass;
 use canyon_domain::job::Module;
 use git_host::GitHost;
 use serde_json::json;
-use std::fs;
+use std::{fs, io};
 use std::path::Path;
 
 const TOKEN: &str = "glpat-of-shop-7734";
@@ -307,14 +307,26 @@ fn assert_no_secret(bytes: &[u8], key_line: &str) {
     }
 }
 
+/// Searches what exists of `folder`: the server removes files meanwhile.
 fn search(folder: &Path, key_line: &str, read: &mut u32) {
-    for entry in fs::read_dir(folder).unwrap().flatten() {
-        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+    let Some(entries) = unless_removed(fs::read_dir(folder)) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let Some(kind) = unless_removed(entry.file_type()) else { continue };
         if kind.is_dir() {
             search(&path, key_line, read);
-        } else if kind.is_file() {
+        } else if kind.is_file()
+            && let Some(bytes) = unless_removed(fs::read(&path))
+        {
             *read += 1;
-            assert_no_secret(&fs::read(&path).unwrap(), key_line);
+            assert_no_secret(&bytes, key_line);
         }
+    }
+}
+
+fn unless_removed<T>(found: io::Result<T>) -> Option<T> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        found => Some(found.unwrap()),
     }
 }
