@@ -8,6 +8,7 @@ use crate::harness::site::{ENV, PROJECT, Site};
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::failure::FailureClass;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -15,11 +16,18 @@ use tokio::time::sleep;
 const RESOURCE: &str = "container.default#main";
 
 /// The image of `job.c` in the cluster's registry, for the user 10001.
-fn pushed_image() -> String {
+pub(crate) fn pushed_image() -> String {
+    pushed_image_with(None)
+}
+
+/// The same with the certificate authorities in a file.
+pub(crate) fn pushed_image_with(authorities: Option<&Path>) -> String {
     const SCRIPT: &str = r#"
         set -eu
         cc -O1 -static -o "$1/job" "$2"
-        tar -C "$1" -c job | docker import --change 'USER 10001:10001' - "$3" >/dev/null
+        mkdir -p "$1/etc/ssl/certs"
+        [ -z "$4" ] || cp "$4" "$1/etc/ssl/certs/ca-certificates.crt"
+        tar -C "$1" -c job etc | docker import --change 'USER 10001:10001' - "$3" >/dev/null
         docker push --quiet "$3" >/dev/null
         docker rmi "$3" >/dev/null
     "#;
@@ -28,18 +36,19 @@ fn pushed_image() -> String {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/clusters/bed/job.c");
     let mut command = Command::new("sh");
     command.args(["-c", SCRIPT, "sh"]).arg(folder.path()).args([source, &image]);
+    command.arg(authorities.unwrap_or(Path::new("")));
     let made = command.env("DOCKER_HOST", bed().get("DOCKER_HOST")).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     image
 }
 
-fn container(image: &str, command: &[&str], more: &Value) -> DeploymentCreateBody {
+pub(crate) fn container(image: &str, command: &[&str], more: &Value) -> DeploymentCreateBody {
     let mut job = json!({ "image": image, "command": command, "grace_seconds": 2 });
     job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     DeploymentCreateBody { container: Some(job), ..request(ENV, None) }
 }
 
-fn destruction() -> DeploymentCreateBody {
+pub(crate) fn destruction() -> DeploymentCreateBody {
     DeploymentCreateBody {
         mode: RequestedMode::Destroy,
         resource: Some(RESOURCE.to_owned()),

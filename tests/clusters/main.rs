@@ -15,8 +15,12 @@ mod agent_walled;
 mod canaries;
 mod cancel;
 mod container_jobs;
+mod container_sources;
 mod docker;
 mod ecs;
+#[path = "../e2e/private_sources/git_host.rs"]
+#[allow(dead_code, reason = "each test program uses its part")]
+mod git_host;
 mod harness;
 mod image;
 mod kills;

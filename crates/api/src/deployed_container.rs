@@ -25,6 +25,15 @@ pub struct DeployedContainer {
     /// The paths of its files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// The names of its secret environment variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_variables: Vec<String>,
+    /// The paths of its secret files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_files: Vec<String>,
+    /// The git repository that it has in its shared directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<DeployedSource>,
     /// The names of its inputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<String>,
@@ -34,4 +43,18 @@ pub struct DeployedContainer {
     pub grace_seconds: u32,
     /// Whether the program may run again after its job was lost.
     pub idempotent: bool,
+}
+
+/// The source of a container job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeployedSource {
+    /// Its address.
+    #[schema(example = "https://git.example.com/acme/bucket.git")]
+    pub url: String,
+    /// The branch, tag or commit, as in the request. Without one, it is the default branch.
+    #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// The folder below the shared directory. Without one, it is the shared directory itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }

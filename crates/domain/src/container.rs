@@ -20,10 +20,14 @@
 mod files;
 pub mod results;
 mod run;
+mod secret;
+mod source;
 mod templates;
 
 pub use files::{Encoding, JobFile};
 pub use run::{ContainerLaunch, ContainerRun, ContainerTask};
+pub use secret::JobSecret;
+pub use source::JobSource;
 
 use crate::field_error::FieldErrors;
 use crate::runner::fields::Fields;
@@ -114,6 +118,12 @@ properties! {
         pub variables: Option<BTreeMap<String, String>> = text_map(MAX_VARIABLES, &VARIABLE_NAME, &VARIABLE_VALUE),
         /// Files in the shared directory, by path.
         pub files: Option<Map<String, Value>> = free_object(),
+        /// Secret environment variables of the program, by name.
+        pub secret_variables: Option<BTreeMap<String, JobSecret>> = secrets(),
+        /// Secret files in the shared directory, by path. Only the program's user may read them.
+        pub secret_files: Option<BTreeMap<String, JobSecret>> = secrets(),
+        /// A git repository that is checked out into the shared directory.
+        pub source: Option<JobSource> = object(JobSource::read),
         /// What the program finds as JSON in `RESOURCE_INPUTS_FILE`.
         pub inputs: Option<Map<String, Value>> = free_object(),
         /// Whether a failure shows the end of the log: at most 80 lines and 4 KiB.
@@ -158,9 +168,17 @@ impl ContainerJob {
         if length > MAX_INPUTS {
             fields.fault("inputs", format!("have {length} bytes; {MAX_INPUTS} are allowed"));
         }
+        for name in self.secret_variables.iter().flat_map(BTreeMap::keys) {
+            let shown: String = name.chars().take(80).collect();
+            let field = format!("secret_variables[{shown:?}]");
+            if !(VARIABLE_NAME.fits)(name) {
+                fields.fault(&field, format!("must be {}", VARIABLE_NAME.rule));
+            } else if self.variables.iter().flatten().any(|(other, _)| other == name) {
+                fields.fault(&field, "is in `variables` too");
+            }
+        }
         if !fields.is_faulty("shared_directory") {
-            let given = self.files.clone().unwrap_or_default();
-            files::read(given, self.shared_directory(), fields);
+            files::read(self, fields);
         }
         fields.faults("", self.check_templates());
     }
@@ -170,13 +188,11 @@ impl ContainerJob {
         self.shared_directory.as_deref().unwrap_or(SHARED_DIRECTORY)
     }
 
-    /// The files, by their paths below the shared directory.
+    /// The files and the secret files, by their paths below the shared directory.
     pub fn files(&self) -> BTreeMap<String, JobFile> {
         let mut faults = FieldErrors::default();
         let given = Value::Object(Map::new());
-        let read = |fields: &mut Fields| {
-            files::read(self.files.clone().unwrap_or_default(), self.shared_directory(), fields)
-        };
+        let read = |fields: &mut Fields| files::read(self, fields);
         Fields::read(given, "", &mut faults, read).unwrap_or_default()
     }
 

@@ -66,7 +66,11 @@ fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
         "module": { "source": "inline" },
         "container": { "resource": "s3", "job": { "image": "a", "command": ["/x"] } },
     });
-    assert_eq!(job(serde_json::json!({ "bundle": container })), FORMAT);
+    assert_eq!(job(serde_json::json!({ "bundle": container })), 11);
+    let mut with_secret = container;
+    with_secret["container"]["job"]["secret_variables"] =
+        serde_json::json!({ "A": { "sealed": true } });
+    assert_eq!(job(serde_json::json!({ "bundle": with_secret })), FORMAT);
     let stored = |from: &str| {
         serde_json::json!({
             "kind": "terraform", "name": "a", "from": from,

@@ -130,6 +130,11 @@ impl From<Digest> for String {
 #[error("{0}")]
 pub struct InvalidSource(&'static str);
 
+impl InvalidSource {
+    /// The address names a folder in its repository, where that is not possible.
+    pub const FOLDER: Self = Self("a folder after `//` is not possible here");
+}
+
 const FORMS: InvalidSource = InvalidSource(
     "use `inline`, `sha256:<digest>[//folder]`, `git::<https|ssh|file>://...[//folder][?ref=<ref>]` or \
      `oci://<registry>/<repository>[//folder][?tag=<tag>]`",

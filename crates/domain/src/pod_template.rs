@@ -41,6 +41,8 @@ pub const API_TOKEN_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceacc
 pub const CANYON_SECRETS_DIRECTORY: &str = "/var/run/secrets/canyon";
 /// The runner's working folder.
 pub const WORK_DIRECTORY: &str = "/canyon";
+/// Where a container job has git, if it has a source.
+pub const GIT_DIRECTORY: &str = "/canyon-git";
 
 /// The default template, from which every launch starts.
 pub fn default_template(service_account: &str) -> Value {

@@ -37,6 +37,12 @@ pub fn replacements(program: &Path) -> Vec<(&'static str, OsString)> {
     vec![(CERTIFICATES, own.into()), (CERTIFICATES_OF_JOB, file.unwrap_or_default())]
 }
 
+/// The file of the authorities that the runner itself trusts, if it is one file.
+pub fn trusted_file() -> Option<OsString> {
+    let given = std::env::var_os(CERTIFICATES);
+    given.or_else(|| openssl_probe::probe().cert_file.map(OsString::from))
+}
+
 fn any_has_files(folders: &OsStr) -> bool {
     std::env::split_paths(folders).any(|folder: PathBuf| has_files(&folder))
 }

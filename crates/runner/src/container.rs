@@ -4,6 +4,7 @@
 //! from a volume, and starts the program as its child. The program gets its task by variables and files, and answers by files
 //! (`contract`). The log is never read for data.
 
+mod checkout;
 mod contract;
 mod descendants;
 mod directory;
@@ -14,16 +15,18 @@ mod supervision;
 mod verdict;
 
 use crate::applying::Applying;
+use crate::git_access::GitAccess;
 use crate::records::{Further, Records, log_troubles, unusable};
 use crate::{
     environment_size, exit::Exit, oom, outputs, outputs::Outputs, reaper, result, result::Outcome,
-    secret_stores, session::Session, settings::Settings, stop::Stop, workspace::Workspace,
+    secret_stores, session::ApiConnection, session::Session, settings::Settings, stop::Stop,
+    workspace::Workspace,
 };
 use canyon_api::attempt::FetchedModuleBody;
 use canyon_api::deployment::Output;
 use canyon_domain::commit::Commit;
-use canyon_domain::container::ContainerTask;
 use canyon_domain::container::results::Results;
+use canyon_domain::container::{ContainerJob, ContainerTask};
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
@@ -45,6 +48,8 @@ struct Run {
     /// The token with which the program may read from Canyon.
     read_token: Option<SecretString>,
     workspace: Workspace,
+    /// The credentials for its source.
+    access: GitAccess,
     stop: Stop,
     records: Records,
     applying: Applying,
@@ -55,27 +60,27 @@ struct Run {
 /// Serves a claimed attempt, whose job is the container job `task`, to its end.
 pub async fn serve(
     mut session: Session,
-    task: ContainerTask,
+    mut task: ContainerTask,
     settings: Settings,
     workspace: Workspace,
     stop: Stop,
 ) -> Exit {
     reaper::adopt_orphans();
     let api = session.api.clone();
-    // The program has no variables of another kind.
-    session.job.stored_variables.retain(|one| one.kind == VariableKind::Environment);
     // Before the first line of the log, in which the values are masked.
-    if let Err(failure) = secret_stores::read(&mut session.job, &api, &stop).await {
+    if let Err(failure) = read_secrets(&mut session.job, &mut task.job, &api, &stop).await {
         return result::refuse(&api, failure, &stop).await;
     }
+    let access = checkout::access(&mut session.job, &task.job, &workspace, &api).await;
     let variables = task.job.variables.clone().unwrap_or_default();
-    let further = Further { variables, ..Further::default() };
+    let further = Further { variables, secrets: access.secrets().map(str::to_owned).collect() };
     let (records, shipper) = match Records::open(&session, &settings, &workspace, further, &stop) {
         Ok(opened) => opened,
         Err(failure) => return result::refuse(&api, failure, &stop).await,
     };
     let shipping = tokio::spawn(shipper.run());
     let mut run = Run::new(session, task, settings, workspace, stop.clone(), records);
+    run.access = access;
     let outcome = run.execute().await.for_delivery(&stop, &run.records.log).await;
     run.records.log.end(outcome.failure.as_ref());
     run.records.progress.end();
@@ -94,6 +99,31 @@ pub async fn serve(
         container_log.end();
     }
     exit
+}
+
+/// Reads the secrets of a container job: its own, and the kept variables that its program gets.
+async fn read_secrets(
+    job: &mut Job,
+    container: &mut ContainerJob,
+    api: &ApiConnection,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    let own: Vec<_> = container.secrets().map(|(path, _)| path).collect();
+    // The program has no variables of another kind.
+    job.stored_variables
+        .retain(|one| one.kind == VariableKind::Environment || own.contains(&one.name));
+    if let Some(unread) = secret_stores::read(job, api, stop).await?.into_iter().next() {
+        return Err(unread.failure);
+    }
+    container.fill_secrets(&job.variables);
+    match container.secrets().find(|(_, secret)| secret.value().is_none()) {
+        None => Ok(()),
+        Some((path, _)) => {
+            let message =
+                format!("the secret `container.{path}` is no longer stored; deploy it again");
+            Err(Failure::new(FailureClass::Config, message))
+        }
+    }
 }
 
 impl Run {
@@ -116,6 +146,7 @@ impl Run {
             settings,
             read_token,
             workspace,
+            access: GitAccess::default(),
             stop,
             records,
             applying: Applying::No,
@@ -138,7 +169,13 @@ impl Run {
             let (commit, secret_inputs) = (Some(digest), None);
             self.records.progress.has_fetched(FetchedModuleBody { commit, secret_inputs });
         }
-        directory::prepare(job)?;
+        directory::create(job)?;
+        if let Some(source) = &job.source {
+            let folder = directory::subfolder_of(job, source.path.as_deref())?;
+            let Records { log, .. } = &mut self.records;
+            checkout::fetch(source, &folder, &self.settings, &self.access, log).await?;
+        }
+        directory::write_files(job)?;
         let contract = Contract::prepare(&self.workspace, job).map_err(|error| unusable(&error))?;
         let (settings, read_token) = (&self.settings, self.read_token.as_ref());
         let environment = environment::of_program(

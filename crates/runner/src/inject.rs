@@ -1,4 +1,4 @@
-//! `canyon-runner inject DIRECTORY`: fills the volume that a container job gets at `/canyon`.
+//! `canyon-runner inject DIRECTORY [--git]`: fills the volume that a container job gets at `/canyon`.
 //!
 //! A container job runs in the user's image, which has neither the runner nor certificates. An init container with the
 //! runner's image brings both:
@@ -10,12 +10,16 @@
 //! | `run` | 1777 | the working directory of the runner |
 //! | `work` | 1777 | the shared directory of the user's program, unless the job names another |
 //!
+//! With `--git` also `git`, a copy of the image's `/canyon-git`: git with its loader and libraries, which runs in any image if it is
+//! mounted at the same path ([`crate::source::git_program`]).
+//!
 //! The runner's image has the same tree at `/canyon`, for platforms that fill an empty volume from the image. The modes
 //! let any user work there, because the user's image may run as another one than the init container.
 
+use crate::source::git_program;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,11 +52,20 @@ pub struct InjectError {
 
 /// Copies the running program and the image's certificates into the directory that `arguments` name.
 pub fn execute(mut arguments: impl Iterator<Item = String>) -> ExitCode {
-    let (Some(directory), None) = (arguments.next(), arguments.next()) else {
-        complain("usage: canyon-runner inject DIRECTORY");
-        return USAGE.into();
+    let given = (arguments.next(), arguments.next(), arguments.next());
+    let (directory, with_git) = match &given {
+        (Some(directory), None, None) => (Path::new(directory), false),
+        (Some(directory), Some(option), None) if option == "--git" => (Path::new(directory), true),
+        _ => {
+            complain("usage: canyon-runner inject DIRECTORY [--git]");
+            return USAGE.into();
+        }
     };
-    match inject_itself(Path::new(&directory)) {
+    let injected = inject_itself(directory).and_then(|()| match with_git {
+        true => copy_tree(Path::new(git_program::TREE), &directory.join("git")),
+        false => Ok(()),
+    });
+    match injected {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&format!("inject: {error}"));
@@ -90,6 +103,31 @@ pub fn inject(program: &Path, certificates: &Path, directory: &Path) -> Result<(
     copy(certificates, &bin.join(CERTIFICATES), 0o644)?;
     make_folder(&directory.join("run"), OPEN_FOLDER)?;
     make_folder(&directory.join("work"), OPEN_FOLDER)
+}
+
+/// Copies a folder with its files, folders and links.
+fn copy_tree(from: &Path, to: &Path) -> Result<(), InjectError> {
+    make_folder(to, FOLDER)?;
+    for entry in fs::read_dir(from).map_err(failed("read", from))? {
+        let entry = entry.map_err(failed("read", from))?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().map_err(failed("read", &from))?;
+        if kind.is_dir() {
+            copy_tree(&from, &to)?;
+        } else if kind.is_symlink() {
+            let target = fs::read_link(&from).map_err(failed("read", &from))?;
+            match symlink(target, &to) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(failed("make", &to)(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        } else {
+            let mode = entry.metadata().map_err(failed("read", &from))?.permissions().mode();
+            copy(&from, &to, mode & PERMISSION_BITS)?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes a folder with this mode, whatever the process's umask. A folder that another user made is accepted if it has
@@ -140,7 +178,6 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> InjectE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
     struct Volume(TempDir);
@@ -218,6 +255,25 @@ mod tests {
         assert_eq!((notes.0.as_str(), notes.2.as_deref()), ("work/notes", Some("kept")));
         assert_eq!(tree, expected("newer"));
         assert_eq!(io::read_to_string(running).unwrap(), "program", "the open file is untouched");
+    }
+
+    #[test]
+    fn a_tree_is_copied_with_its_links_and_modes_and_once_more() {
+        let home = tempfile::tempdir().unwrap();
+        let (from, to) = (home.path().join("from"), home.path().join("to"));
+        fs::create_dir_all(from.join("bin")).unwrap();
+        fs::write(from.join("bin/git"), "git").unwrap();
+        fs::set_permissions(from.join("bin/git"), Permissions::from_mode(0o755)).unwrap();
+        symlink("git", from.join("bin/link")).unwrap();
+        for _ in 0..2 {
+            copy_tree(&from, &to).unwrap();
+        }
+        let copied = fs::metadata(to.join("bin/git")).unwrap();
+        assert_eq!(copied.permissions().mode() & PERMISSION_BITS, 0o755);
+        assert_eq!(fs::read_to_string(to.join("bin/link")).unwrap(), "git");
+        assert_eq!(fs::read_link(to.join("bin/link")).unwrap(), Path::new("git"));
+        let message = copy_tree(&home.path().join("none"), &to).unwrap_err().to_string();
+        assert!(message.starts_with("cannot read `") && message.contains("/none`"), "{message}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod bundle;
 mod fetch_program;
 pub mod git;
 mod git_failure;
+pub mod git_program;
 pub mod inline;
 pub mod links;
 pub mod oci;
@@ -17,6 +18,7 @@ use canyon_domain::commit::Commit;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::Module;
 use canyon_domain::module_source::ModuleSource;
+use git_program::GitProgram;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -98,7 +100,8 @@ pub async fn fetch(
             subdirectory.as_deref()
         }
         (ModuleSource::Git(source), _) => {
-            commit = Some(git::fetch(source, folder, settings, access).await?);
+            let program = GitProgram::installed(settings)?;
+            commit = Some(git::fetch(&program, source, folder, settings, access).await?);
             source.subdirectory.as_deref()
         }
         (ModuleSource::Oci(source), _) => {

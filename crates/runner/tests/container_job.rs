@@ -223,3 +223,39 @@ fn the_program_does_not_inherit_the_certificates_of_the_runner() {
         assert!(log.contains(&of_runner), "{log}");
     }
 }
+
+#[test]
+fn secrets_reach_the_program_and_its_files_and_are_masked() {
+    let home = Home::new();
+    let script = "printf %s $TOKEN > seen; echo $TOKEN; cat key; stat -c %a key; echo $TOKEN | base64; echo {\\\"a\\\": \\\"$TOKEN\\\"} > $OUTPUTS_FILE";
+    let sealed = json!({"sealed": true});
+    let changes = json!({"secret_variables": {"TOKEN": sealed}, "secret_files": {"key": sealed}});
+    let mut job = home.container_job(script, &changes);
+    let secret = |name: &str, value: &str| json!({"kind": "terraform", "name": name, "value": value, "secret": true, "from": "project:shop/dev", "is_input": true});
+    job["variables"] = json!([
+        secret("secret_variables[\"TOKEN\"]", "hunter22-of-the-program"),
+        secret("secret_files[\"key\"]", "hunter23-of-the-file"),
+    ]);
+    let (exit, server) = run_job(&home, job.clone());
+    let log = server.plane().log();
+    assert_eq!(exit, 0, "{log}");
+    assert!(log.contains("****") && log.contains("600") && !log.contains("hunter"), "{log}");
+    assert!(
+        !format!("{:?}", server.plane().result()).contains("hunter"),
+        "an output with a secret has no value"
+    );
+    let shared = fs::read_to_string(home.shared().join("key")).unwrap();
+    assert_eq!(shared, "hunter23-of-the-file");
+    let seen = fs::read_to_string(home.shared().join("seen")).unwrap();
+    assert_eq!(seen, "hunter22-of-the-program");
+
+    job["variables"] = json!([]);
+    let (exit, server) = run_job(&Home::new(), job);
+    let failure = server.plane().result().failure.clone().unwrap();
+    assert_eq!(exit, 1);
+    assert!(
+        failure.message.contains("`container.secret_variables[\"TOKEN\"]` is no longer stored"),
+        "{}",
+        failure.message
+    );
+}

@@ -5,6 +5,7 @@
 use canyon_domain::module_source::{GitSource, ModuleSource};
 use canyon_runner::git_access::GitAccess;
 use canyon_runner::settings::Settings;
+use canyon_runner::source::git_program::GitProgram;
 use canyon_runner::source::{SourceError, git, links};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -80,7 +81,9 @@ async fn fetch(url: &str, reference: Option<&str>, into: &Path) -> Result<String
     fs::create_dir(into).unwrap();
     let reference = reference.map(str::to_owned);
     let source = GitSource { url: url.to_owned(), subdirectory: None, reference };
-    let commit = git::fetch(&source, into, &settings(), &GitAccess::default()).await?;
+    let settings = settings();
+    let program = GitProgram::installed(&settings)?;
+    let commit = git::fetch(&program, &source, into, &settings, &GitAccess::default()).await?;
     links::check(into)?;
     Ok(commit.to_string())
 }
@@ -208,9 +211,9 @@ async fn the_cause_of_a_failed_ssh_fetch_is_in_the_error() {
     fs::create_dir(&into).unwrap();
     let fetched = async |url: &str| {
         let source = GitSource { url: url.to_owned(), subdirectory: None, reference: None };
-        git::fetch(&source, &into, &settings_with_path(&path), &GitAccess::default())
-            .await
-            .unwrap_err()
+        let settings = settings_with_path(&path);
+        let program = GitProgram::installed(&settings).unwrap();
+        git::fetch(&program, &source, &into, &settings, &GitAccess::default()).await.unwrap_err()
     };
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = fetched(&format!("ssh://git@{address}/x.git")).await;

@@ -2,7 +2,9 @@
 
 use super::App;
 use super::deploy::DeploymentRequest;
+use super::job_inputs::SealedInputs;
 use super::runners::stored_definition;
+use super::variable_sets::missing_store;
 use crate::app::error::AppError;
 use canyon_domain::container::{ContainerJob, ContainerTask};
 use canyon_domain::deployment::Mode;
@@ -25,8 +27,8 @@ pub struct ResourceRequest {
 
 /// Where the container job of a new deployment is from.
 pub(super) enum ContainerSource {
-    /// Its request.
-    Request(Box<ContainerTask>),
+    /// Its request, with the sealed values of its secrets.
+    Request(Box<ContainerTask>, SealedInputs),
     /// The deployment that has created its resource.
     Deployment(Box<Bundle>),
 }
@@ -36,14 +38,16 @@ impl App {
     pub(super) async fn requested_container(
         &self,
         by: &Principal,
+        order: &DeploymentRequest,
         wanted: &ResourceRequest,
         environment: &Environment,
     ) -> Result<ContainerSource, AppError> {
         let ResourceRequest { name, job } = wanted;
         if let Some(job) = job {
+            let sealed = self.seal_inputs(by.org, order, environment).await?;
             let (resource, job) = (name.clone(), job.clone());
             let task = ContainerTask { resource, job, digest: None };
-            return Ok(ContainerSource::Request(Box::new(task)));
+            return Ok(ContainerSource::Request(Box::new(task), sealed));
         }
         let found = environment.resources.get(name);
         let found = found.ok_or_else(|| nothing_created(environment, name))?;
@@ -86,6 +90,13 @@ impl App {
             return Err(AppError::conflict(format!(
                 "environment `{id}` has {MAX_RESOURCES} resources, the most that one may have: destroy those that are not needed"
             )));
+        }
+        let references: Vec<_> = job.secret_references().collect();
+        let stores = self.configurations_of(by.org, references.iter().map(|(_, one)| *one)).await?;
+        let missing = references.iter().find(|(_, one)| !stores.contains_key(&one.store));
+        if let Some((path, reference)) = missing {
+            let reason = missing_store(&reference.store);
+            return Err(AppError::invalid(format!("container.{path}"), reason));
         }
         let Some(runner) = self.table.runner(by.org, &environment.runner_id).await? else {
             return Ok(());

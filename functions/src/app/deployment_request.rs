@@ -5,6 +5,7 @@ use super::deploy::DeploymentRequest;
 use super::state_command_request;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::age_recipients::{self, MAX_RECIPIENTS};
+use canyon_domain::container::ContainerJob;
 use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, InvalidId, ProjectId};
@@ -56,8 +57,10 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         let shown: String = name.chars().take(60).collect();
         run_context::check(&format!("module.inputs[{shown:?}]"), value, &mut faults);
     }
-    let resource = container_request::parse(&body, &mut faults);
+    let mut resource = container_request::parse(&body, &mut faults);
     check_secret_inputs(&body, &mut faults);
+    let of_container = resource.as_mut().and_then(|wanted| wanted.job.as_mut());
+    let of_container = of_container.map(ContainerJob::take_secret_values).unwrap_or_default();
     let options = PlanOptions::read(&body.targets, &body.replace, body.parallelism, &mut faults);
     let agent = body.agent.map(|agent| agent.parse()).transpose();
     let agent = agent.unwrap_or_else(|error: InvalidId| {
@@ -82,7 +85,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         },
         module: body.module,
         resource,
-        secret_inputs: body.secret_inputs,
+        secret_inputs: body.secret_inputs.into_iter().chain(of_container).collect(),
         priority: body.priority.unwrap_or_default(),
         agent,
         role,

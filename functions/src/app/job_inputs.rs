@@ -2,9 +2,10 @@
 
 use super::App;
 use super::deploy::{DeploymentRequest, Idempotency};
-use super::variable_sets::KeptForJob;
+use super::variable_sets::{KeptForJob, missing_store};
 use crate::app::error::AppError;
 use canyon_domain::causes::Causes;
+use canyon_domain::container::ContainerTask;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::inputs::sealing_context;
@@ -14,7 +15,7 @@ use canyon_domain::json::Json;
 use canyon_domain::run_context::{RunContext, is_template};
 use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::VariableKind;
-use canyon_domain::variables::job::JobVariable;
+use canyon_domain::variables::job::{JobVariable, StoredVariable};
 use canyon_domain::variables::secret_json::SecretJson;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -87,6 +88,32 @@ impl App {
             kept.variables.push(JobVariable { kind, name, value, secret, from, is_input });
         }
         Ok(())
+    }
+
+    /// Adds the secrets that a container job refers to, to the variables that its runner reads in secret stores.
+    ///
+    /// The inner error says which store is missing.
+    pub(super) async fn refer_to_stores(
+        &self,
+        org: OrgUuid,
+        environment: &Environment,
+        bundle: &Bundle,
+        kept: &mut KeptForJob,
+    ) -> Result<Result<(), String>, AppError> {
+        let Some(ContainerTask { job, .. }) = &bundle.container else { return Ok(Ok(())) };
+        let references: Vec<_> = job.secret_references().collect();
+        let stores = self.configurations_of(org, references.iter().map(|(_, one)| *one)).await?;
+        for (name, reference) in references {
+            let Some(store) = stores.get(&reference.store).cloned() else {
+                let missing = missing_store(&reference.store);
+                return Ok(Err(format!("`container.{name}` {missing}")));
+            };
+            let Environment { project_id, id, .. } = environment;
+            let from = VariableScope::Environment(project_id.clone(), id.clone());
+            let (kind, reference) = (VariableKind::Terraform, reference.clone());
+            kept.stored_variables.push(StoredVariable { kind, name, reference, store, from });
+        }
+        Ok(Ok(()))
     }
 
     /// Replaces references to the run in the inputs and the container job of a deployment, and in the kept variables that are no

@@ -56,8 +56,9 @@ impl From<Bundle> for ModuleToRun {
 impl From<ContainerSource> for ModuleToRun {
     fn from(source: ContainerSource) -> Self {
         match source {
-            ContainerSource::Request(task) => {
-                Self { container: Some(*task), ..Self::from(Module::empty()) }
+            ContainerSource::Request(task, sealed_inputs) => {
+                let container = Some(*task);
+                Self { container, sealed_inputs, ..Self::from(Module::empty()) }
             }
             ContainerSource::Deployment(bundle) => Self::from(*bundle),
         }
@@ -82,7 +83,9 @@ impl App {
         environment: &Environment,
     ) -> Result<Bundle, AppError> {
         let of = match (&order.resource, order.mode) {
-            (Some(wanted), _) => self.requested_container(by, wanted, environment).await?.into(),
+            (Some(wanted), _) => {
+                self.requested_container(by, order, wanted, environment).await?.into()
+            }
             (None, _) => self.module_to_run(by, order, environment).await?,
         };
         if let Some(task) = &of.container {

@@ -253,6 +253,10 @@ impl App {
             };
         self.fill_in(of.org, deployment, &environment, &mut bundle, &mut kept.variables).await?;
         self.open_inputs(of.org, &environment, &mut bundle, &mut kept).await?;
+        let referred = self.refer_to_stores(of.org, &environment, &bundle, &mut kept).await?;
+        if let Err(reason) = referred {
+            return Ok(Err(reason));
+        }
         let former_inputs = self.former_inputs(of.org, &environment, deployment.id).await?;
         kept.former_secrets.extend(former_inputs);
         Ok(Ok(Job {

@@ -150,7 +150,7 @@ impl App {
                     let Some(store) = stores.get(&reference.store).cloned() else {
                         return Ok(Err(format!(
                             "the variable `{key}` of {from} {}",
-                            missing(&reference.store)
+                            missing_store(&reference.store)
                         )));
                     };
                     let VariableKey { kind, name } = key;
@@ -174,7 +174,7 @@ impl App {
     }
 
     /// The stores that `references` name and that exist. One request, if there is a reference.
-    async fn configurations_of(
+    pub(super) async fn configurations_of(
         &self,
         org: OrgUuid,
         references: impl Iterator<Item = &SecretReference>,
@@ -366,7 +366,7 @@ fn check(
     faults: &mut FieldErrors,
 ) {
     let Some(store) = store else {
-        faults.add(format!("{path}.store"), missing(&reference.store));
+        faults.add(format!("{path}.store"), missing_store(&reference.store));
         return;
     };
     for (field, reason) in store.faults_of(reference) {
@@ -375,7 +375,7 @@ fn check(
 }
 
 /// Continues a sentence about a reference.
-fn missing(store: &SecretStoreId) -> String {
+pub(super) fn missing_store(store: &SecretStoreId) -> String {
     format!(
         "names the secret store `{store}`, which does not exist; create it: canyon create secret-store {store}"
     )

@@ -1,11 +1,11 @@
 //! Renders deployments.
 
-use canyon_api::deployed_container::DeployedContainer;
+use canyon_api::deployed_container::{DeployedContainer, DeployedSource};
 use canyon_api::deployed_module::DeployedModule;
 use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, Waiting};
 use canyon_api::fallback::Fallback;
 use canyon_domain::attempt::{Attempt, Outcome};
-use canyon_domain::container::ContainerJob;
+use canyon_domain::container::{ContainerJob, JobSource};
 use canyon_domain::failure::Phase;
 use canyon_domain::fetched_module::FetchedModule;
 use canyon_domain::ids::OrgId;
@@ -98,10 +98,21 @@ pub(super) fn container(of: &deployment::Deployment, job: ContainerJob) -> Deplo
         image: job.image,
         command: job.command,
         args: job.args,
-        variables: job.variables.into_iter().flatten().map(|(name, _)| name).collect(),
-        files: job.files.into_iter().flatten().map(|(path, _)| path).collect(),
-        inputs: job.inputs.into_iter().flatten().map(|(name, _)| name).collect(),
+        variables: names(job.variables),
+        files: names(job.files),
+        secret_variables: names(job.secret_variables),
+        secret_files: names(job.secret_files),
+        source: job.source.map(|JobSource { url, reference, path, .. }| DeployedSource {
+            url,
+            reference,
+            path,
+        }),
+        inputs: names(job.inputs),
     }
+}
+
+fn names<T>(of: Option<impl IntoIterator<Item = (String, T)>>) -> Vec<String> {
+    of.into_iter().flatten().map(|(name, _)| name).collect()
 }
 
 fn addresses(of: &[ResourceAddress]) -> Vec<String> {

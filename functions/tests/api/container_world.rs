@@ -62,7 +62,8 @@ pub(crate) async fn begin_accepted(api: &Api, id: &str) -> (Job, Value) {
     let code = launch(api, id).await;
     let number = u32::try_from(stored(api, id).await.attempts.len()).unwrap();
     let path = format!("/deployments/{id}/attempts/{number}/claim");
-    let body = json!({ "claimant": "claimant-of-the-test", "job_format": 11 });
+    let body =
+        json!({ "claimant": "claimant-of-the-test", "job_format": canyon_domain::job::FORMAT });
     let (status, claimed) = api.call_as(&code, Method::POST, &path, Some(&body)).await;
     assert_eq!(status, 200, "{claimed}");
     let token = claimed["token"].as_str().unwrap().to_owned();

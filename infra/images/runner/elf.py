@@ -1,10 +1,10 @@
-"""The requirements of a 64-bit ELF file: the machine, and the libraries to load."""
+"""The requirements of a 64-bit ELF file: the machine, its loader, and the libraries to load."""
 
 import struct
 
 # e_machine, by Debian's name of the architecture.
 MACHINES = {"amd64": 62, "arm64": 183}
-_LOAD, _DYNAMIC = 1, 2
+_LOAD, _DYNAMIC, _INTERP = 1, 2, 3
 _NEEDED, _STRTAB = 1, 5
 
 
@@ -13,11 +13,37 @@ def machine(content):
     return struct.unpack_from("<H", content, 18)[0]
 
 
-def needed(content):
-    """The names of the libraries that it loads."""
+def loader(content):
+    """The path of the program that loads it."""
+    start, _ = _interp(content)
+    return _text(content, start)
+
+
+def with_loader(content, path):
+    """The same file with another loader, whose path must not be longer."""
+    start, length = _interp(content)
+    text = path.encode() + b"\0"
+    if len(text) > length:
+        raise ValueError(f"{path} is longer than {loader(content)}")
+    return content[:start] + text.ljust(length, b"\0") + content[start + length:]
+
+
+def _interp(content):
+    for kind, _, start, _, _, length in _headers(content):
+        if kind == _INTERP:
+            return start, length
+    raise ValueError("it names no loader")
+
+
+def _headers(content):
     offset, = struct.unpack_from("<Q", content, 32)
     size, count = struct.unpack_from("<HH", content, 54)
-    headers = [struct.unpack_from("<IIQQQQ", content, offset + index * size) for index in range(count)]
+    return [struct.unpack_from("<IIQQQQ", content, offset + index * size) for index in range(count)]
+
+
+def needed(content):
+    """The names of the libraries that it loads."""
+    headers = _headers(content)
     for kind, _, start, _, _, length in headers:
         if kind == _DYNAMIC:
             tags = list(struct.iter_unpack("<QQ", content[start:start + length]))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import elf
+import git_tree
 import licences
 from debian import Unavailable
 from layer import Layer
@@ -57,6 +58,8 @@ def build(debian, packages, folder):
         layer.folder(path, 0o1777)
     for path in ("dev", "proc", "sys", "root"):
         layer.folder(path)
+    if has_injected(folder.name):
+        git_tree.add(layer)
     _check(layer, debian.architecture)
     return layer
 

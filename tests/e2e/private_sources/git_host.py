@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A git server over HTTPS, by git's own `git http-backend`, and the part of GitHub's API that gives tokens of app installations.
 
-    git_host.py FOLDER
+    git_host.py FOLDER ADDRESS
 
 FOLDER has `cert.pem` and `key.pem`, `repositories/`, `app.pem` (an app's public key) and `tokens.json`: which tokens may read
 the repositories below which path; `aws` and `azure` stand for what the clouds at the address in `clouds` have given. Prints the
@@ -84,7 +84,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         if path.startswith("/moved.git") and self.server is not other:
             self.body()
-            return self.answer(302, b"", [("Location", f"https://127.0.0.1:{other.server_port}{self.path}")])
+            return self.answer(302, b"", [("Location", f"https://{sys.argv[2]}:{other.server_port}{self.path}")])
         try:
             may_read = self.may_read(path)
         except cloud_proof.Refused as refused:
@@ -121,7 +121,7 @@ tls.load_cert_chain(folder / "cert.pem", folder / "key.pem")
 
 
 def listen(handler):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = http.server.ThreadingHTTPServer((sys.argv[2], 0), handler)
     server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

@@ -13,6 +13,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// The host. Dropping it ends its servers.
 pub(crate) struct GitHost {
     folder: tempfile::TempDir,
+    ip: String,
     https: Child,
     sshd: Child,
     https_port: u16,
@@ -21,12 +22,18 @@ pub(crate) struct GitHost {
 
 impl GitHost {
     pub(crate) fn start() -> Self {
+        Self::start_at("127.0.0.1")
+    }
+
+    /// The host at an address of this machine. Its sshd listens on the loopback address all the same.
+    pub(crate) fn start_at(ip: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("canyon-git-").tempdir().unwrap();
         let at = folder.path();
         let new = ["req", "-x509", "-nodes", "-newkey", "rsa:2048", "-days", "2"];
         let authority = ["-subj", "/CN=Authority", "-keyout", "ca-key.pem", "-out", "ca.pem"];
         run(at, "openssl", &[&new[..], &authority].concat());
-        let names = ["-subj", "/CN=git", "-addext", "subjectAltName=IP:127.0.0.1"];
+        let name = format!("subjectAltName=IP:{ip}");
+        let names = ["-subj", "/CN=git", "-addext", &name];
         let kind = [
             "-addext",
             "basicConstraints=critical,CA:false",
@@ -45,12 +52,13 @@ impl GitHost {
         fs::copy(at.join("id.pub"), at.join("authorized_keys")).unwrap();
         fs::write(at.join("tokens.json"), "{}").unwrap();
         fs::DirBuilder::new().mode(0o755).create(at.join("repositories")).unwrap();
-        let mut https = python(at);
+        let mut https = python(at, ip);
         let mut line = String::new();
         BufReader::new(https.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let https_port = line.trim().parse().unwrap();
         let (sshd, ssh_port) = sshd(at);
-        Self { folder, https, sshd, https_port, ssh_port }
+        let ip = ip.to_owned();
+        Self { folder, ip, https, sshd, https_port, ssh_port }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -59,7 +67,7 @@ impl GitHost {
 
     /// `https://HOST:PORT/` and a path.
     pub(crate) fn https(&self, path: &str) -> String {
-        format!("https://127.0.0.1:{}/{path}", self.https_port)
+        format!("https://{}:{}/{path}", self.ip, self.https_port)
     }
 
     /// `ssh://USER@HOST:PORT/` and the path of a repository.
@@ -129,10 +137,10 @@ impl Drop for GitHost {
     }
 }
 
-fn python(folder: &Path) -> Child {
+fn python(folder: &Path, ip: &str) -> Child {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/private_sources/git_host.py");
     let mut python = Command::new("python3");
-    python.arg("-B").arg(program).arg(folder);
+    python.arg("-B").arg(program).arg(folder).arg(ip);
     python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 

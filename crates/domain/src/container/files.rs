@@ -1,9 +1,10 @@
 //! The files of a container job.
 
+use super::ContainerJob;
 use crate::runner::fields::Fields;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Maximum number of files.
@@ -14,6 +15,8 @@ const MAX_CONTENTS: usize = 1024 * 1024;
 const MAX_PATH: usize = 1024;
 /// The permissions of a file whose job names none.
 const MODE: u32 = 0o644;
+/// The permissions of a secret file.
+const SECRET_MODE: u32 = 0o600;
 
 /// A file that the program finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,23 +37,26 @@ pub enum Encoding {
     Base64,
 }
 
-/// Reads the files by their paths below `directory`, and notes every fault. A file is a text, or an object with `content`,
-/// `encoding` and `mode`.
-pub(super) fn read(
-    given: Map<String, Value>,
-    directory: &str,
-    fields: &mut Fields,
-) -> BTreeMap<String, JobFile> {
-    if given.len() > MAX_FILES {
-        fields.fault("files", format!("has {} files; {MAX_FILES} are allowed", given.len()));
+/// Reads the files of `job` by their paths below its shared directory, and notes every fault. A file is a text, or an object
+/// with `content`, `encoding` and `mode`. A secret file has its value as content, once that is known.
+pub(super) fn read(job: &ContainerJob, fields: &mut Fields) -> BTreeMap<String, JobFile> {
+    let (given, secret) = (job.files.iter().flatten(), job.secret_files.iter().flatten());
+    let count = given.clone().count();
+    if count > MAX_FILES {
+        fields.fault("files", format!("has {count} files; {MAX_FILES} are allowed"));
         return BTreeMap::new();
     }
-    let mut files = BTreeMap::new();
-    for (path, value) in given {
+    let given = given.map(|(path, value)| ("files", path, file(value)));
+    let secret = secret.map(|(path, secret)| {
+        let content = secret.value().unwrap_or_default().as_bytes().to_vec();
+        ("secret_files", path, Ok(JobFile { content, mode: SECRET_MODE }))
+    });
+    let (mut files, directory) = (BTreeMap::new(), job.shared_directory());
+    for (property, path, file) in given.chain(secret) {
         let shown: String = path.chars().take(80).collect();
-        let field = format!("files[{shown:?}]");
-        let file = file(value).map_err(|reason| fields.fault(&field, reason));
-        match below(&path, directory) {
+        let field = format!("{property}[{shown:?}]");
+        let file = file.map_err(|reason| fields.fault(&field, reason));
+        match below(path, directory) {
             None => fields.fault(&field, format!("must lie in the shared directory {directory}")),
             Some(path) if files.contains_key(&path) => {
                 fields.fault(&field, format!("is the same file as another one: `{path}`"));
@@ -93,9 +99,11 @@ fn below(path: &str, directory: &str) -> Option<String> {
     is_file.then(|| parts.join("/"))
 }
 
-fn file(value: Value) -> Result<JobFile, String> {
+fn file(value: &Value) -> Result<JobFile, String> {
     let members = match value {
-        Value::String(text) => return Ok(JobFile { content: text.into_bytes(), mode: MODE }),
+        Value::String(text) => {
+            return Ok(JobFile { content: text.clone().into_bytes(), mode: MODE });
+        }
         Value::Object(members) => members,
         _ => return Err("must be text, or an object with `content`".to_owned()),
     };

@@ -43,6 +43,9 @@ pub struct ContainerRun {
     /// Whether the program may run again after its job was lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
+    /// Whether the job has a source.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_source: bool,
 }
 
 /// What a platform must know of a container job to start it.
@@ -52,6 +55,9 @@ pub struct ContainerLaunch {
     pub image: String,
     /// Seconds from the request to stop until the kill.
     pub stop_seconds: u32,
+    /// Whether its container needs git, to fetch a source.
+    #[serde(default)]
+    pub needs_git: bool,
 }
 
 impl ContainerRun {
@@ -66,7 +72,7 @@ impl ContainerRun {
             Some(digest) if !self.image.contains('@') => format!("{}@sha256:{digest}", self.image),
             Some(_) | None => self.image.clone(),
         };
-        ContainerLaunch { image, stop_seconds: self.stop_seconds() }
+        ContainerLaunch { image, stop_seconds: self.stop_seconds(), needs_git: self.has_source }
     }
 
     /// Seconds from the request to stop until the kill of the job.
@@ -90,6 +96,7 @@ impl From<&ContainerTask> for ContainerRun {
             timeout_seconds: job.timeout_seconds(),
             grace_seconds: job.grace_seconds(),
             idempotent: job.idempotent == Some(true),
+            has_source: job.source.is_some(),
         }
     }
 }

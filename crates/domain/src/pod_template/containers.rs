@@ -1,7 +1,7 @@
 //! Validation of a merged template: containers.
 
 use super::{
-    API_TOKEN_DIRECTORY, CANYON_SECRETS_DIRECTORY, RESERVED_PREFIX, WORK_DIRECTORY,
+    API_TOKEN_DIRECTORY, CANYON_SECRETS_DIRECTORY, GIT_DIRECTORY, RESERVED_PREFIX, WORK_DIRECTORY,
     pod_spec::{Findings, is_free_name},
     security,
 };
@@ -200,6 +200,7 @@ fn is_free_mount(path: &str) -> bool {
         CANYON_SECRETS_DIRECTORY,
         "/run/secrets/canyon",
         WORK_DIRECTORY,
+        GIT_DIRECTORY,
     ];
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let overlaps = |directory: &&str| {

@@ -7,25 +7,58 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 /// Permissions of the folders.
 const FOLDER: Mode = Mode::from_raw_mode(0o755);
 
-/// Makes the shared directory of `job`, and writes its files there.
+/// Makes the shared directory of `job`.
 ///
 /// # Errors
 ///
-/// A [`Failure`] of class `config` that names the folder or the file.
-pub(super) fn prepare(job: &ContainerJob) -> Result<(), Failure> {
+/// A [`Failure`] of class `config` that names the folder.
+pub(super) fn create(job: &ContainerJob) -> Result<(), Failure> {
     let directory = job.shared_directory();
-    let opened = create(directory).map_err(|error| {
+    std::fs::create_dir_all(directory).and_then(|()| Ok(open(directory)?)).map(drop).map_err(|error| {
         config(format!(
             "the shared directory {directory} cannot be made: {error}; mount a folder there that the image's user may write \
              to, or leave `shared_directory` out"
         ))
+    })
+}
+
+/// The folder `path` below the shared directory of `job`, which it makes. No link on the path is followed.
+///
+/// # Errors
+///
+/// A [`Failure`] of class `config` that names the folder.
+pub(super) fn subfolder_of(job: &ContainerJob, path: Option<&str>) -> Result<PathBuf, Failure> {
+    let directory = Path::new(job.shared_directory());
+    let Some(path) = path else { return Ok(directory.to_owned()) };
+    let make = || -> io::Result<()> {
+        let mut folder = open(job.shared_directory())?;
+        for part in path.split('/') {
+            folder = subfolder(&folder, part)?;
+        }
+        Ok(())
+    };
+    make().map_err(|error| {
+        config(format!("the folder `{path}` cannot be made in {}: {error}", directory.display()))
     })?;
+    Ok(directory.join(path))
+}
+
+/// Writes the files of `job` into its shared directory.
+///
+/// # Errors
+///
+/// A [`Failure`] of class `config` that names the file.
+pub(super) fn write_files(job: &ContainerJob) -> Result<(), Failure> {
+    let directory = job.shared_directory();
     for (path, file) in job.files() {
-        write(&opened, &path, &file).map_err(|error| {
+        let written = open(directory).map_err(io::Error::from);
+        let written = written.and_then(|directory| write(&directory, &path, &file));
+        written.map_err(|error| {
             config(format!("the file `{path}` cannot be written into {directory}: {error}"))
         })?;
     }
@@ -36,9 +69,8 @@ fn config(message: String) -> Failure {
     Failure::new(FailureClass::Config, message)
 }
 
-fn create(directory: &str) -> io::Result<OwnedFd> {
-    std::fs::create_dir_all(directory)?;
-    Ok(openat(CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+fn open(directory: &str) -> rustix::io::Result<OwnedFd> {
+    openat(CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Writes a file below `directory`, in place of any other. No link on its path is followed.
@@ -78,14 +110,13 @@ mod tests {
     use serde_json::json;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
-    use std::path::Path;
 
     fn prepare_in(folder: &Path, files: &serde_json::Value) -> Result<(), String> {
         let job = json!({
             "image": "a/b:1", "command": ["/x"], "shared_directory": folder, "files": files,
         });
         let job = ContainerJob::parse(job).unwrap();
-        prepare(&job).map_err(|failure| failure.message)
+        create(&job).and_then(|()| write_files(&job)).map_err(|failure| failure.message)
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub(super) fn of_program(
     variables.extend(kept.map(|(name, value)| set(name, value.as_ref())));
     let own = task.job.variables.iter().flatten();
     variables.extend(own.map(|(name, value)| set(name, value.as_ref())));
+    let secret = task.job.secret_variables.iter().flatten();
+    let secret = secret.filter_map(|(name, secret)| Some(set(name, secret.value()?.as_ref())));
+    variables.extend(secret);
     variables.extend(of_identity(workspace, job, TokenPhase::Apply));
     variables.extend(contract.variables(job.mode, &task.job));
     variables.extend(of_context(settings, job));

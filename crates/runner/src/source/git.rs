@@ -5,12 +5,13 @@
 //! deployment was accepted ([`canyon_domain::module_source`]). They are passed after `--end-of-options` nevertheless: as
 //! options they have led to code execution elsewhere (Tekton CVE-2026-40938, go-getter CVE-2024-3817).
 
+use super::git_program::GitProgram;
 use super::{SourceError, fetch_program, git_failure};
 use crate::git_access::GitAccess;
 use crate::{environment, settings::Settings};
 use canyon_domain::commit::Commit;
 use canyon_domain::module_source::GitSource;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 use tokio::process::Command;
@@ -19,7 +20,7 @@ use tokio::process::Command;
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(5);
 
 struct Git<'a> {
-    program: PathBuf,
+    program: &'a GitProgram,
     settings: &'a Settings,
     access: &'a GitAccess,
     address: &'a str,
@@ -27,23 +28,18 @@ struct Git<'a> {
     folder: &'a Path,
 }
 
-/// Fetches `source` into the empty folder `folder`, without history. Returns the commit.
+/// Fetches `source` with `program` into the folder `folder`, without history. Returns the commit.
 ///
 /// # Errors
 ///
 /// [`SourceError`] with the error output of git.
 pub async fn fetch(
+    program: &GitProgram,
     source: &GitSource,
     folder: &Path,
     settings: &Settings,
     access: &GitAccess,
 ) -> Result<Commit, SourceError> {
-    let program = settings.find_program("git").ok_or_else(|| {
-        SourceError::Unusable(
-            "`git` is not on the PATH of the job; install it there, or use an image that has it"
-                .to_owned(),
-        )
-    })?;
     let scheme = source.url.split_once("://").map_or("https", |(scheme, _)| scheme);
     let git = Git { program, settings, access, address: &source.url, scheme, folder };
     // Without templates there are no sample hooks either.
@@ -60,7 +56,9 @@ pub async fn fetch(
     }
     // Relative addresses of submodules start at that of the repository.
     git.must(&["config", "remote.origin.url", &source.url]).await?;
-    git.must(&["submodule", "--quiet", "update", "--init", "--recursive", "--checkout"]).await?;
+    // What the script `git submodule` calls (git 2.39).
+    let command = if program.has_scripts { "submodule" } else { "submodule--helper" };
+    git.must(&[command, "update", "--quiet", "--init", "--recursive", "--checkout"]).await?;
     Ok(commit)
 }
 
@@ -130,17 +128,20 @@ impl Git<'_> {
             "core.fsmonitor=false",
             "core.symlinks=true",
             "http.followRedirects=false",
+            // Another user may own the folder. The repository in it is this program's own.
+            "safe.directory=*",
             "submodule.recurse=false",
             "advice.detachedHead=false",
             "gc.auto=0",
         ];
-        let mut command = Command::new(&self.program);
+        let environment = environment::of_git(self.settings, self.scheme, self.access);
+        let mut command = Command::new(&self.program.path);
         command
             .args(settings.iter().flat_map(|setting| ["-c", setting]))
             .args(arguments)
             .current_dir(self.folder)
             .env_clear()
-            .envs(environment::of_git(self.settings, self.scheme, self.access));
+            .envs(self.program.environment(environment));
         let call = format!("git {}", arguments.first().copied().unwrap_or_default());
         fetch_program::run(command, "git", &call, "repository", COMMAND_TIMEOUT).await
     }

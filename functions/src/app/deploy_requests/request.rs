@@ -146,7 +146,14 @@ fn parse_order(body: &Value) -> Result<DeploymentRequest, FieldErrors> {
         faults.add("secret_inputs", reason);
     }
     match deployment_request::parse(body) {
-        Ok(order) => faults.into_result(order),
+        Ok(order) => {
+            let secrets = order.secret_inputs.keys().filter(|_| order.resource.is_some());
+            for path in secrets {
+                let reason = "has a value, which the bus and its archives would keep; refer to a secret store";
+                faults.add(format!("container.{path}"), reason);
+            }
+            faults.into_result(order)
+        }
         Err(others) => {
             faults.add_under("", others);
             Err(faults)

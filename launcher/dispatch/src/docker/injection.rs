@@ -1,8 +1,8 @@
 //! The runner program in a container job, whose image has none.
 //!
-//! The runner's image has the program at `/canyon` (docs/runner-image.md). An engine fills an empty volume with what the image
-//! has at the place where the volume is mounted, when it creates the container. So a container of the runner's image, which is
-//! never started, fills a volume, and the job's container gets this volume.
+//! The runner's image has the program at `/canyon`, and at `/canyon-git` a git that runs in any image (docs/runner-image.md). An
+//! engine fills an empty volume with what the image has at the place where the volume is mounted, when it creates the container.
+//! So a container of the runner's image, which is never started, fills the volumes, and the job's container gets them.
 
 use super::container::Plan;
 use super::names;
@@ -14,6 +14,8 @@ use bollard::query_parameters::{CreateContainerOptionsBuilder, RemoveContainerOp
 
 /// Where the volume is, in both containers.
 pub(super) const TREE: &str = "/canyon";
+/// Where the volume with git is.
+const GIT_TREE: &str = "/canyon-git";
 /// The runner program, which starts the job's program.
 pub(super) const PROGRAM: &str = "/canyon/bin/canyon-runner";
 /// The working directory of the runner program.
@@ -25,7 +27,7 @@ pub(super) fn injector_name(job: &JobRef) -> String {
 }
 
 impl DockerDispatcher {
-    /// Fills the job's volume, unless an earlier start has.
+    /// Fills the job's volumes, unless an earlier start has.
     pub(super) async fn inject(
         &self,
         docker: &Docker,
@@ -34,16 +36,18 @@ impl DockerDispatcher {
     ) -> Result<(), DispatchError> {
         let how =
             CreateContainerOptionsBuilder::default().name(&injector_name(&launch.job)).build();
-        let mount = Mount {
-            target: Some(TREE.to_owned()),
+        let needs_git = launch.container.as_ref().is_some_and(|job| job.needs_git);
+        let trees = [Some(TREE), needs_git.then_some(GIT_TREE)];
+        let mounts = trees.into_iter().flatten().map(|tree| Mount {
+            target: Some(tree.to_owned()),
             typ: Some(MountType::VOLUME),
             ..Mount::default()
-        };
+        });
         let body = ContainerCreateBody {
             image: Some(plan.image.to_owned()),
             labels: Some(plan.labels(launch)),
             network_disabled: Some(true),
-            host_config: Some(HostConfig { mounts: Some(vec![mount]), ..HostConfig::default() }),
+            host_config: Some(HostConfig { mounts: Some(mounts.collect()), ..HostConfig::default() }),
             ..ContainerCreateBody::default()
         };
         match docker.create_container(Some(how), body).await {

@@ -4,9 +4,14 @@
 //! (`canyon-runner inject`). The container `canyon-runner` has the user's image, of which nothing is
 //! asked, and starts the program from there. Everything else of the runner's template applies as it
 //! does for modules, except the image and its pull policy: those are of the runner's image.
+//!
+//! For a job with a source, the init container also copies git, which the user's container has at
+//! `/canyon-git`.
 
 use super::template::{WORK_VOLUME, mount};
 use crate::dispatcher::JOB_IMAGE;
+use canyon_domain::container::ContainerLaunch;
+use canyon_domain::pod_template::GIT_DIRECTORY;
 use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec, VolumeMount};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -25,11 +30,14 @@ const SIZE_LIMIT: &str = "10Gi";
 /// Mounts of the template at or below this folder replace certificates of the runner's image.
 const CERTIFICATES_DIRECTORY: &str = "/etc/ssl";
 
-/// Turns `runner`, the complete container of a module's job, into that of a container job. Returns
-/// the init container.
-pub(super) fn run_in(runner: &mut Container, image: &str) -> Container {
-    let inject = inject(runner);
-    runner.image = Some(image.to_owned());
+/// The folder of the volume that has git.
+const GIT: &str = "git";
+
+/// Turns `runner`, the complete container of a module's job, into that of the container job `job`.
+/// Returns the init container.
+pub(super) fn run_in(runner: &mut Container, job: &ContainerLaunch) -> Container {
+    let inject = inject(runner, job.needs_git);
+    runner.image = Some(job.image.clone());
     runner.image_pull_policy = None;
     runner.command = Some(vec![PROGRAM.to_owned()]);
     runner.args = None;
@@ -40,28 +48,36 @@ pub(super) fn run_in(runner: &mut Container, image: &str) -> Container {
     let variable = EnvVar {
         name: JOB_IMAGE.to_owned(),
         // Kubernetes replaces `$(NAME)` in values.
-        value: Some(image.replace('$', "$$")),
+        value: Some(job.image.replace('$', "$$")),
         value_from: None,
     };
     runner.env.get_or_insert_default().insert(0, variable);
+    if job.needs_git {
+        runner.volume_mounts.get_or_insert_default().push(VolumeMount {
+            sub_path: Some(GIT.to_owned()),
+            read_only: Some(true),
+            ..mount(WORK_VOLUME, GIT_DIRECTORY)
+        });
+    }
     inject
 }
 
 /// The init container. Its resources are those of the runner: a pod needs as much as the larger of
 /// the two, and what a namespace's quota and limits ask of one holds for the other. It gets no
 /// variable, so that it has no claim code.
-fn inject(runner: &Container) -> Container {
+fn inject(runner: &Container, with_git: bool) -> Container {
     let mut context = runner.security_context.clone().unwrap_or_default();
     context.read_only_root_filesystem = Some(true);
     let mounts = runner.volume_mounts.iter().flatten();
     let mut mounts: Vec<_> = mounts.filter(|mount| replaces_certificates(mount)).cloned().collect();
     mounts.push(mount(WORK_VOLUME, INJECT_DIRECTORY));
+    let option = with_git.then_some("--git");
     Container {
         name: INJECT.to_owned(),
         image: runner.image.clone(),
         image_pull_policy: runner.image_pull_policy.clone(),
         // The image's entry point is the runner, as for modules.
-        args: Some(vec!["inject".to_owned(), INJECT_DIRECTORY.to_owned()]),
+        args: Some(["inject", INJECT_DIRECTORY].into_iter().chain(option).map(str::to_owned).collect()),
         resources: runner.resources.clone(),
         security_context: Some(context),
         // Its error is then in the pod's status.

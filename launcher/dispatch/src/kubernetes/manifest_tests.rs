@@ -34,7 +34,7 @@ fn launch() -> Launch {
 }
 
 fn in_image(image: &str) -> Launch {
-    let container = ContainerLaunch { image: image.to_owned(), stop_seconds: 75 };
+    let container = ContainerLaunch { image: image.to_owned(), stop_seconds: 75, needs_git: false };
     Launch { container: Some(container), ..launch() }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn pod_template(
             runner.image = Some(defaults.image.clone().ok_or_else(no_image)?);
         }
         if let Some(job) = &launch.container {
-            let inject = container_job::run_in(runner, &job.image);
+            let inject = container_job::run_in(runner, job);
             container_job::add_inject(spec, inject);
         }
     }

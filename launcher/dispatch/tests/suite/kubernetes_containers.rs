@@ -37,7 +37,7 @@ impl Platform for UsersImage {
 behaves! { UsersImage(Bed::new().await) }
 
 pub(crate) fn in_image(image: &str, launch: Launch) -> Launch {
-    let container = ContainerLaunch { image: image.to_owned(), stop_seconds: 5 };
+    let container = ContainerLaunch { image: image.to_owned(), stop_seconds: 5, needs_git: false };
     Launch { container: Some(container), ..launch }
 }
 
