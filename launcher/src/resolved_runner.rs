@@ -119,7 +119,8 @@ impl Launcher {
             Err(reason) => (definition, Some(reason)),
         };
         let run = deployment.and_then(|deployment| deployment.container.as_ref());
-        let refused = run.and_then(|run| definition.check_container(id, &run.image).err());
+        let refused =
+            run.and_then(|run| definition.check_container(id, &run.image, run.grace_seconds).err());
         let refused = refused.map(|refusal| refusal.to_string());
         let start_refusal = invalid.clone().or(start_refusal).or(refused);
         let timeouts = definition.timeouts();

@@ -165,6 +165,9 @@ impl Run {
         let job = &self.task.job;
         let image = self.settings.job_image.as_deref();
         let image = image.ok_or_else(|| verdict::outdated(&job.image))?;
+        if self.settings.refuse_root && rustix::process::getuid().is_root() {
+            return Err(verdict::for_root(image));
+        }
         if let Some(digest) = digest_of(image) {
             let (commit, secret_inputs) = (Some(digest), None);
             self.records.progress.has_fetched(FetchedModuleBody { commit, secret_inputs });

@@ -1,4 +1,4 @@
-//! `canyon-runner inject DIRECTORY [--git]`: fills the volume that a container job gets at `/canyon`.
+//! `canyon-runner inject DIRECTORY [--git] [--temporary]`: fills the volume that a container job gets at `/canyon`.
 //!
 //! A container job runs in the user's image, which has neither the runner nor certificates. An init container with the
 //! runner's image brings both:
@@ -11,7 +11,8 @@
 //! | `work` | 1777 | the shared directory of the user's program, unless the job names another |
 //!
 //! With `--git` also `git`, a copy of the image's `/canyon-git`: git with its loader and libraries, which runs in any image if it is
-//! mounted at the same path ([`crate::source::git_program`]).
+//! mounted at the same path ([`crate::source::git_program`]). With `--temporary` also `tmp`, with mode 1777: on platforms whose
+//! empty volumes only root may write to, another volume is mounted there, which becomes the container's `/tmp`.
 //!
 //! The runner's image has the same tree at `/canyon`, for platforms that fill an empty volume from the image. The modes
 //! let any user work there, because the user's image may run as another one than the init container.
@@ -25,6 +26,8 @@ use std::process::ExitCode;
 
 /// The command-line argument that starts the copy.
 pub const ARGUMENT: &str = "inject";
+const GIT: &str = "--git";
+const TEMPORARY: &str = "--temporary";
 /// The exit code if the directory cannot be filled (`EX_CANTCREAT` of sysexits.h).
 pub const NOT_INJECTED: u8 = 73;
 /// The exit code if the command line is wrong (`EX_USAGE`).
@@ -52,19 +55,24 @@ pub struct InjectError {
 
 /// Copies the running program and the image's certificates into the directory that `arguments` name.
 pub fn execute(mut arguments: impl Iterator<Item = String>) -> ExitCode {
-    let given = (arguments.next(), arguments.next(), arguments.next());
-    let (directory, with_git) = match &given {
-        (Some(directory), None, None) => (Path::new(directory), false),
-        (Some(directory), Some(option), None) if option == "--git" => (Path::new(directory), true),
-        _ => {
-            complain("usage: canyon-runner inject DIRECTORY [--git]");
-            return USAGE.into();
-        }
+    let directory = arguments.next();
+    let options: Vec<_> = arguments.collect();
+    let are_known = options.iter().all(|option| [GIT, TEMPORARY].contains(&option.as_str()));
+    let Some(directory) = directory.filter(|_| are_known) else {
+        complain("usage: canyon-runner inject DIRECTORY [--git] [--temporary]");
+        return USAGE.into();
     };
-    let injected = inject_itself(directory).and_then(|()| match with_git {
-        true => copy_tree(Path::new(git_program::TREE), &directory.join("git")),
-        false => Ok(()),
-    });
+    let directory = Path::new(&directory);
+    let has = |wanted: &str| options.iter().any(|option| option == wanted);
+    let injected = inject_itself(directory)
+        .and_then(|()| match has(GIT) {
+            true => copy_tree(Path::new(git_program::TREE), &directory.join("git")),
+            false => Ok(()),
+        })
+        .and_then(|()| match has(TEMPORARY) {
+            true => make_folder(&directory.join("tmp"), OPEN_FOLDER),
+            false => Ok(()),
+        });
     match injected {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -274,6 +282,30 @@ mod tests {
         assert_eq!(fs::read_link(to.join("bin/link")).unwrap(), Path::new("git"));
         let message = copy_tree(&home.path().join("none"), &to).unwrap_err().to_string();
         assert!(message.starts_with("cannot read `") && message.contains("/none`"), "{message}");
+    }
+
+    #[test]
+    fn a_folder_for_temporary_files_is_opened_for_every_user_if_it_is_asked_for() {
+        let volume = Volume::with_sources();
+        let directory = volume.path("canyon").to_str().unwrap().to_owned();
+        let mode = |name: &str| {
+            let found = fs::metadata(volume.path("canyon").join(name));
+            found.ok().map(|found| found.permissions().mode() & PERMISSION_BITS)
+        };
+        let executed = |options: &[&str]| {
+            let arguments = [directory.as_str()].into_iter().chain(options.iter().copied());
+            let exit = execute(arguments.map(str::to_owned));
+            format!("{exit:?}")
+        };
+        executed(&[]);
+        assert_eq!(mode("tmp"), None);
+        // As the root of another volume, which is mounted there.
+        fs::create_dir(volume.path("canyon/tmp")).unwrap();
+        assert_eq!(executed(&["--temporary"]), format!("{:?}", ExitCode::SUCCESS));
+        assert_eq!(mode("tmp"), Some(OPEN_FOLDER));
+        for wrong in [&["--other"][..], &["--git", "x"]] {
+            assert_eq!(executed(wrong), format!("{:?}", ExitCode::from(USAGE)));
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ const ATTEMPT: &str = "CANYON_ATTEMPT";
 const LOG_TO_STDOUT: &str = "CANYON_LOG_TO_STDOUT";
 /// The image in which a container job runs.
 const JOB_IMAGE: &str = "CANYON_JOB_IMAGE";
+/// `1` on platforms that do not refuse images for root themselves.
+const REFUSE_ROOT: &str = "CANYON_REFUSE_ROOT";
 /// The `PATH` of a container whose image sets none.
 pub(crate) const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The claim code, which is good for one claim.
@@ -48,6 +50,8 @@ pub struct Settings {
     pub left_out: Vec<String>,
     /// The image in which the job runs, if that is the image of a container job.
     pub job_image: Option<String>,
+    /// Whether a container job must not run as root.
+    pub refuse_root: bool,
     /// The variables of the container, for the program of a container job.
     pub of_container: Vec<(OsString, OsString)>,
 }
@@ -115,6 +119,7 @@ impl Settings {
             inherited,
             left_out,
             job_image: text(JOB_IMAGE).ok().map(str::to_owned),
+            refuse_root: text(REFUSE_ROOT).is_ok_and(|value| value == "1"),
             of_container,
         })
     }

@@ -107,8 +107,12 @@ impl App {
             ContainerRefusal::Image { .. } => {
                 AppError::invalid("container.image", refusal.to_string())
             }
+            ContainerRefusal::Grace { .. } => {
+                AppError::invalid("container.grace_seconds", refusal.to_string())
+            }
         };
-        definition.check_container(&runner.id, &job.image).map_err(refusal)?;
+        let grace = job.grace_seconds();
+        definition.check_container(&runner.id, &job.image, grace).map_err(refusal)?;
         let allowed = definition.timeouts().run.as_secs();
         if job.timeout_seconds.is_some_and(|wanted| i64::from(wanted) > allowed) {
             let reason = format!(

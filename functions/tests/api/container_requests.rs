@@ -86,28 +86,45 @@ async fn what_a_container_job_does_not_have_is_refused_field_by_field() {
 
 #[tokio::test]
 async fn a_runner_that_runs_no_containers_refuses_with_the_types_that_do() {
+    let api = Api::start().await;
+    with_runner(&api, json!({ "type": "local" })).await;
+    let before = everything(&api).await;
+    let refused = api.post("/deployments", order_for("s3#photos")).await;
+    assert_eq!(refused.0, 409, "{}", refused.1);
+    let expected = "runner `engine` is of type `local`, which runs no container jobs";
+    assert!(message(&refused).contains(expected), "{}", refused.1);
+    for able in ["`docker`", "`docker-agent`", "`kubernetes`", "`serverless-ecs`", "`ecs-agent`"] {
+        assert!(message(&refused).contains(able), "{able}: {}", refused.1);
+    }
+    assert_eq!(everything(&api).await, before);
+}
+
+#[tokio::test]
+async fn a_runner_on_ecs_refuses_the_images_it_does_not_allow_and_a_grace_that_ecs_does_not_give() {
+    let api = Api::start().await;
     let ecs = json!({
         "type": "serverless-ecs", "auth": { "role_arn": "arn:aws:iam::123456789012:role/launch" },
         "job": {
             "region": "eu-central-1", "cluster": "canyon", "subnets": ["subnet-0a1b2c3d"],
             "execution_role_arn": "arn:aws:iam::123456789012:role/execution",
+            "allowed_images": ["ghcr.io/acme/*"],
         },
     });
-    for configuration in [json!({ "type": "local" }), ecs] {
-        let api = Api::start().await;
-        with_runner(&api, configuration.clone()).await;
-        let before = everything(&api).await;
-        let refused = api.post("/deployments", order_for("s3#photos")).await;
-        assert_eq!(refused.0, 409, "{}", refused.1);
-        let found = configuration["type"].as_str().unwrap();
-        let expected =
-            format!("runner `engine` is of type `{found}`, which runs no container jobs");
-        assert!(message(&refused).contains(&expected), "{}", refused.1);
-        for able in ["`docker`", "`docker-agent`", "`kubernetes`", "`kubernetes-agent`"] {
-            assert!(message(&refused).contains(able), "{able}: {}", refused.1);
-        }
-        assert_eq!(everything(&api).await, before);
-    }
+    with_runner(&api, ecs).await;
+    let with = |name: &str, value: Value| {
+        let mut body = order_for("s3#photos");
+        body["container"][name] = value;
+        body
+    };
+    let before = everything(&api).await;
+    let image = api.post("/deployments", with("image", json!("ghcr.io/evil/x:1"))).await;
+    assert_eq!((image.0, faults(&image)), (400, vec!["container.image"]));
+    let grace = api.post("/deployments", with("grace_seconds", json!(111))).await;
+    assert_eq!((grace.0, faults(&grace)), (400, vec!["container.grace_seconds"]));
+    let expected = "allows `grace_seconds` of at most 110, not 111";
+    assert!(grace.1.to_string().contains(expected), "{}", grace.1);
+    assert_eq!(everything(&api).await, before);
+    succeeds(&api, with("grace_seconds", json!(110))).await;
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ pub struct Launch {
 const LOG_TO_STDOUT: &str = "CANYON_LOG_TO_STDOUT";
 
 /// The variable that names the image of a container job, for the runner program in it.
-#[cfg(any(feature = "docker", feature = "kubernetes"))]
+#[cfg(any(feature = "docker", feature = "ecs", feature = "kubernetes"))]
 pub(crate) const JOB_IMAGE: &str = "CANYON_JOB_IMAGE";
 
 #[cfg(any(feature = "docker", feature = "ecs", feature = "kubernetes"))]

@@ -12,9 +12,11 @@
 //! lag behind: a task that is missing from them counts as gone only after some minutes.
 
 mod check;
+mod containers;
 mod definition;
 mod describe;
 mod in_place;
+mod injection;
 mod jobs;
 mod log;
 mod refusal;

@@ -1,6 +1,7 @@
 """Task definitions, and the rules of a definition for Fargate."""
 
 import copy
+import json
 import re
 
 from strict.ecs.fault import client
@@ -13,12 +14,14 @@ SIZES = {256: (512, 2048, 512), 512: (1024, 4096, 1024), 1024: (2048, 8192, 1024
 SIZES |= {4096: (8192, 30720, 1024), 8192: (16384, 61440, 4096), 16384: (32768, 122880, 8192)}
 KNOWN = {
     *("family", "taskRoleArn", "executionRoleArn", "networkMode", "containerDefinitions", "requiresCompatibilities"),
-    *("cpu", "memory", "tags", "ephemeralStorage", "runtimePlatform"),
+    *("cpu", "memory", "tags", "ephemeralStorage", "runtimePlatform", "volumes"),
 }
 CONTAINER = {
     *("name", "image", "essential", "environment", "secrets", "stopTimeout", "linuxParameters", "logConfiguration"),
-    *("user", "readonlyRootFilesystem"),
+    *("user", "readonlyRootFilesystem", "entryPoint", "command", "workingDirectory", "dependsOn", "mountPoints"),
 }
+# "Task definition max size" (service quotas of ECS), and the most containers in one.
+MAX_BYTES, MAX_CONTAINERS = 64 * 1024, 10
 
 
 class Definitions:
@@ -38,6 +41,7 @@ class Definitions:
             # As in the real answers, missing fields are present and empty.
             for name in ("environment", "secrets", "mountPoints", "volumesFrom", "portMappings"):
                 container.setdefault(name, [])
+        definition.setdefault("volumes", [])
         revisions.append({"definition": definition, "tags": body.get("tags", [])})
         return revisions[-1]
 
@@ -79,10 +83,78 @@ def check(body):
         raise client("Ephemeral storage must be between 21 and 200 GiB.")
     if body.get("runtimePlatform", {}).get("cpuArchitecture", "X86_64") not in ("X86_64", "ARM64"):
         raise client("The cpuArchitecture is not valid.")
-    if len(body["containerDefinitions"]) != 1:
-        raise client("Container.name should not be null or empty.")
+    length = len(json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode())
+    if length > MAX_BYTES:
+        raise client(f"Actual length: '{length}'. Max allowed length is '{MAX_BYTES}' bytes.")
     check_tags(body.get("tags", []), client)
-    check_container(body["containerDefinitions"][0], body)
+    volumes = check_volumes(body.get("volumes", []), body["requiresCompatibilities"])
+    containers = body["containerDefinitions"]
+    names = [container.get("name") for container in containers]
+    if not 1 <= len(containers) <= MAX_CONTAINERS or len(names) != len(set(names)):
+        raise client("Container.name should not be null or empty, and be unique in a task definition.")
+    if not any(is_essential(container) for container in containers):
+        raise client("Invalid setting for task definition: at least one essential container must be specified.")
+    for container in containers:
+        check_container(container, body)
+        check_mounts(container, volumes)
+    check_dependencies(containers)
+
+
+def is_essential(container):
+    return container.get("essential", True)
+
+
+def main_of(definition):
+    """The container with whose end the task ends."""
+    return next(container for container in definition["containerDefinitions"] if is_essential(container))
+
+
+def check_volumes(volumes, compatibilities):
+    names = [volume.get("name", "") for volume in volumes]
+    if len(names) != len(set(names)) or not all(NAME.fullmatch(name) for name in names):
+        raise client("Volume names must be unique, and have only letters, numbers, hyphens and underscores.")
+    for volume in volumes:
+        if set(volume) - {"name", "host"}:
+            raise client(f"{sorted(volume)} is unknown to tests/strict/ecs/definitions.py: add it there if Canyon is to send it.")
+        if volume.get("host", {}).get("sourcePath") and compatibilities == ["FARGATE"]:
+            raise client("host.sourcePath should not be set for volumes in Fargate.")
+    return set(names)
+
+
+def check_mounts(container, volumes):
+    paths = [mount.get("containerPath", "") for mount in container.get("mountPoints", [])]
+    if len(paths) != len(set(paths)) or not all(path.startswith("/") for path in paths):
+        raise client("Invalid mount point: containerPath must be absolute, and unique in its container.")
+    for mount in container.get("mountPoints", []):
+        if mount.get("sourceVolume") not in volumes:
+            raise client(f"Unknown volume '{mount.get('sourceVolume')}'.")
+
+
+def check_dependencies(containers):
+    """API reference, "ContainerDependency"."""
+    known = {container["name"]: container for container in containers}
+    needs = {name: [need["containerName"] for need in one.get("dependsOn", [])] for name, one in known.items()}
+    for container in containers:
+        for need in container.get("dependsOn", []):
+            name, condition = need["containerName"], need["condition"]
+            if name not in known:
+                raise client(f"Invalid 'dependsOn' setting for container. Container '{name}' is not defined.")
+            if condition not in ("START", "COMPLETE", "SUCCESS"):
+                raise client(f"Invalid 'dependsOn' setting for container: {condition} needs a health check, or is unknown.")
+            if condition != "START" and is_essential(known[name]):
+                raise client(f"Container '{name}' is essential: condition {condition} can't be set on an essential container.")
+    in_order(needs)
+
+
+def in_order(needs):
+    """The names, each after those that it needs."""
+    found = []
+    while len(found) < len(needs):
+        ready = [name for name in needs if name not in found and set(needs[name]) <= set(found)]
+        if not ready:
+            raise client("Invalid 'dependsOn' setting: the dependencies of containers have a cycle.")
+        found += ready
+    return found
 
 
 def check_size(body):
@@ -103,6 +175,9 @@ def check_container(container, body):
         raise client("Container.image should not be null or empty.")
     if not 0 < container.get("stopTimeout", 30) <= 120:
         raise client("Invalid 'stopTimeout' setting for container: the most is 120 on Fargate.")
+    arguments = container.get("command", []) + container.get("entryPoint", [])
+    if not all(isinstance(argument, str) for argument in arguments):
+        raise client("Container.command and entryPoint are lists of strings.")
     names = [pair["name"] for pair in container.get("environment", []) + container.get("secrets", [])]
     if len(names) != len(set(names)):
         raise client("The secret name must be unique and not shared with any new or existing environment variables")

@@ -10,13 +10,13 @@ class Fargate:
         self.clock, self.settings, self.logs = clock, settings, logs
 
     def launch(self, task, definition, environment, account):
-        """Checks the container's preconditions before its start, as Fargate does."""
-        container = definition["containerDefinitions"][0]
-        missing = self.missing(container, account)
-        if missing is not None:
-            return self.fail(task, missing)
-        for secret in container.get("secrets", []):
-            environment[secret["name"]] = account["secrets"][secret["valueFrom"]]
+        """Checks the containers' preconditions before their start, as Fargate does."""
+        for container in definition["containerDefinitions"]:
+            missing = self.missing(container, account)
+            if missing is not None:
+                return self.fail(task, missing)
+            for secret in container.get("secrets", []):
+                environment[container["name"]][secret["name"]] = account["secrets"][secret["valueFrom"]]
         if self.settings["docker_host"]:
             return containers.start(self, task, definition, environment)
         return self.simulate(task)
@@ -39,24 +39,47 @@ class Fargate:
             )
         return None
 
-    def fail(self, task, reason, code="TaskFailedToStart"):
+    def fail(self, task, reason, code="TaskFailedToStart", containers=None):
+        """A task that never runs. `containers` replaces their description."""
         now, step = self.clock.now(), self.settings["step_seconds"]
+        told = {"lastStatus": "DEPROVISIONING", "desiredStatus": "STOPPED", "stopCode": code, "stoppedReason": reason}
+        if containers is not None:
+            told["containers"] = containers
+        stopped = {"lastStatus": "STOPPED"}
         task.plan = [
             (now + step, {"lastStatus": "PENDING"}),
-            (now + 2 * step, {"lastStatus": "DEPROVISIONING", "desiredStatus": "STOPPED", "stopCode": code,
-                              "stoppedReason": reason}),
-            (now + 3 * step, {"lastStatus": "STOPPED", "container": {"lastStatus": "STOPPED"}}),
+            (now + 2 * step, told),
+            (now + 3 * step, {"lastStatus": "STOPPED", "container": stopped, "others": stopped}),
+        ]
+
+    def unmet_dependency(self, at, exit_code):
+        """The end of a task one of whose containers has not succeeded: its essential one never starts."""
+        step = self.settings["step_seconds"]
+        return [
+            (at, {"others": {"lastStatus": "STOPPED", "exitCode": exit_code}}),
+            (at + step, {"lastStatus": "DEPROVISIONING", "desiredStatus": "STOPPED", "stopCode": "TaskFailedToStart",
+                         "stoppedReason": "Task failed to start"}),
+            (at + 2 * step, {"lastStatus": "STOPPED", "container": {"lastStatus": "STOPPED"}}),
         ]
 
     def simulate(self, task):
         now, step = self.clock.now(), self.settings["step_seconds"]
+        outcome = self.settings["outcome"]
+        if outcome is not None and outcome.get("in_provisioning"):
+            # Such a task has "an empty containers array" (prefect#22410).
+            return self.fail(task, outcome["reason"], containers=[])
+        if outcome is not None and outcome.get("inject_exit_code"):
+            task.plan = [(now + step, {"lastStatus": "PENDING", "others": {"lastStatus": "RUNNING"}})]
+            task.plan += self.unmet_dependency(now + 2 * step, outcome["inject_exit_code"])
+            return None
+        done = {"lastStatus": "STOPPED", "exitCode": 0}
         task.plan = [
             (now + step, {"lastStatus": "PENDING"}),
-            (now + 2 * step, {"lastStatus": "RUNNING", "container": {"lastStatus": "RUNNING"}}),
+            (now + 2 * step, {"lastStatus": "RUNNING", "container": {"lastStatus": "RUNNING"}, "others": done}),
         ]
-        outcome = self.settings["outcome"]
         if outcome is not None:
             task.plan += self.end_plan(now + 3 * step, outcome)
+        return None
 
     def end_plan(self, at, outcome):
         step = self.settings["step_seconds"]

@@ -20,8 +20,7 @@ class Logs:
         self.lock = threading.Lock()
         self.streams = {}
 
-    def keep(self, task, definition, output):
-        container = definition["containerDefinitions"][0]
+    def keep(self, task, container, output):
         options = container.get("logConfiguration", {}).get("options")
         if options is None:
             return

@@ -124,11 +124,14 @@ def room(body, account, settings):
 
 
 def variables(body, definition):
-    container = definition["containerDefinitions"][0]
-    pairs = list(container.get("environment", []))
-    for override in body.get("overrides", {}).get("containerOverrides", []):
-        pairs += override.get("environment", [])
-    return {pair["name"]: pair["value"] for pair in pairs}
+    """The variables of each container, by its name."""
+    found = {}
+    for container in definition["containerDefinitions"]:
+        pairs = list(container.get("environment", []))
+        for override in body.get("overrides", {}).get("containerOverrides", []):
+            pairs += override.get("environment", []) if override["name"] == container["name"] else []
+        found[container["name"]] = {pair["name"]: pair["value"] for pair in pairs}
+    return found
 
 
 def brief(task):

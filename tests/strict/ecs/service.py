@@ -5,7 +5,7 @@ import threading
 
 from strict import policy, sigv4
 from strict.ecs import run_task
-from strict.ecs.definitions import Definitions
+from strict.ecs.definitions import Definitions, main_of
 from strict.ecs.fault import EcsFault, client, invalid
 from strict.serving import Reply
 
@@ -157,7 +157,10 @@ class Call:
             raise EcsFault("ThrottlingException", "Rate exceeded")
 
     def create(self, cluster, definition, provider):
-        container = definition["containerDefinitions"][0]
+        containers = [
+            {"name": container["name"], "image": container["image"], "lastStatus": "PENDING"}
+            for container in definition["containerDefinitions"]
+        ]
         return self.ecs.tasks.create(
             self.partition,
             self.region,
@@ -174,7 +177,8 @@ class Call:
             overrides=self.body.get("overrides", {}),
             tags=self.body.get("tags", []),
             attachments=[{"type": "ElasticNetworkInterface", "status": "PRECREATED", "details": []}],
-            containers=[{"name": container["name"], "image": container["image"], "lastStatus": "PENDING"}],
+            containers=containers,
+            main=main_of(definition)["name"],
         )
 
     def list(self):

@@ -11,8 +11,10 @@ ACTIVE = ("PROVISIONING", "PENDING", "RUNNING", "DEACTIVATING", "STOPPING", "DEP
 
 
 class Task:
-    def __init__(self, clock, publish, **facts):
+    def __init__(self, clock, publish, main, **facts):
         self.clock, self.publish = clock, publish
+        # The name of the essential container.
+        self.main = main
         self.lock = threading.RLock()
         self.facts = facts
         self.steps = []
@@ -29,13 +31,13 @@ class Task:
         return self.arn.rsplit("/", 1)[-1]
 
     def set(self, at=None, **changes):
-        """Sets the next state, from `at` on."""
+        """Sets the next state, from `at` on; `container` is of the essential container, `others` of the others."""
         with self.lock:
             at = self.clock.now() if at is None else at
-            container = changes.pop("container", None)
+            main, others = changes.pop("container", {}), changes.pop("others", {})
             self.facts.update(changes)
-            if container:
-                self.facts["containers"][0].update(container)
+            for container in self.facts["containers"]:
+                container.update(main if container["name"] == self.main else others)
             self.facts["version"] = self.facts.get("version", 0) + 1
             if changes.get("lastStatus") == "STOPPED":
                 self.stopped_at = at
@@ -73,11 +75,11 @@ class Tasks:
         self.lock = threading.Lock()
         self.all = {}
 
-    def create(self, partition, region, account, cluster, **facts):
+    def create(self, partition, region, account, cluster, main, **facts):
         task_id = uuid.uuid4().hex
         arn = f"arn:{partition}:ecs:{region}:{account}:task/{cluster}/{task_id}"
         cluster_arn = f"arn:{partition}:ecs:{region}:{account}:cluster/{cluster}"
-        task = Task(self.clock, self.publish, taskArn=arn, clusterArn=cluster_arn, createdAt=self.clock.now(), **facts)
+        task = Task(self.clock, self.publish, main, taskArn=arn, clusterArn=cluster_arn, createdAt=self.clock.now(), **facts)
         for container in task.facts["containers"]:
             container.update(taskArn=arn, containerArn=f"{arn.replace(':task/', ':container/')}/{uuid.uuid4()}")
         with self.lock:

@@ -32,6 +32,21 @@ pub enum ContainerRefusal {
         /// What it allows.
         allowed: Vec<String>,
     },
+    /// Its platform kills a job earlier than the job asks for.
+    #[error(
+        "runner `{runner}` is of type `{found}`, which allows `grace_seconds` of at most {allowed}, not {wanted}: its \
+         platform kills a job 120 s after telling it to stop"
+    )]
+    Grace {
+        /// The runner.
+        runner: RunnerId,
+        /// Its type.
+        found: RunnerType,
+        /// The job's `grace_seconds`.
+        wanted: u32,
+        /// The most that the platform allows.
+        allowed: u32,
+    },
 }
 
 fn types_for_containers() -> String {
@@ -44,20 +59,30 @@ fn listed(patterns: &[String]) -> String {
 }
 
 impl RunnerDefinition {
-    /// Refuses a container job with `image` on the runner `id`, which has this definition.
+    /// Refuses a container job with `image` and `grace_seconds` on the runner `id`, which has this definition.
     ///
     /// # Errors
     ///
-    /// [`ContainerRefusal`] if its type runs no container jobs, or it does not allow the image.
-    pub fn check_container(&self, id: &RunnerId, image: &str) -> Result<(), ContainerRefusal> {
+    /// [`ContainerRefusal`] if its type runs no container jobs or kills them earlier, or it does not allow the image.
+    pub fn check_container(
+        &self,
+        id: &RunnerId,
+        image: &str,
+        grace_seconds: u32,
+    ) -> Result<(), ContainerRefusal> {
         let (runner, found) = (id.clone(), self.runner_type());
         if !found.runs_containers() {
             return Err(ContainerRefusal::Type { runner, found });
         }
-        match self.configuration.allowed_images() {
-            Some(allowed) if !is_allowed(image, allowed) => {
-                let (image, allowed) = (image.to_owned(), allowed.to_vec());
-                Err(ContainerRefusal::Image { runner, image, allowed })
+        if let Some(allowed) = self.configuration.allowed_images()
+            && !is_allowed(image, allowed)
+        {
+            let (image, allowed) = (image.to_owned(), allowed.to_vec());
+            return Err(ContainerRefusal::Image { runner, image, allowed });
+        }
+        match found.job_place().max_grace_seconds() {
+            Some(allowed) if grace_seconds > allowed => {
+                Err(ContainerRefusal::Grace { runner, found, wanted: grace_seconds, allowed })
             }
             Some(_) | None => Ok(()),
         }

@@ -9,8 +9,8 @@ use super::{
     fargate_size,
     fields::Fields,
     patterns::{
-        ECS_CLUSTER, IMAGE, LOG_GROUP, PLATFORM_VERSION, REGION, ROLE_ARN, SECRET_ARN,
-        SECURITY_GROUP, SUBNET, TAG_KEY, TAG_VALUE, VALUE, VARIABLE,
+        ALLOWED_IMAGE, ECS_CLUSTER, IMAGE, LOG_GROUP, MAX_ALLOWED_IMAGES, PLATFORM_VERSION, REGION,
+        ROLE_ARN, SECRET_ARN, SECURITY_GROUP, SUBNET, TAG_KEY, TAG_VALUE, VALUE, VARIABLE,
     },
     string_enum::string_enum,
     timeouts::TimeoutSettings,
@@ -55,6 +55,9 @@ properties! {
         pub is_public_ip_enabled: Option<bool> = flag(),
         /// Image to run instead of Canyon's own.
         pub image: Option<String> = text(&IMAGE),
+        /// The images that container jobs may run; `*` stands for any text without `/`, `**` for any text. Default: every
+        /// image.
+        pub allowed_images: Option<Vec<String>> = texts(&(0..=MAX_ALLOWED_IMAGES), &ALLOWED_IMAGE),
         /// Role of the module.
         pub task_role_arn: Option<String> = text(&ROLE_ARN),
         /// Further environment variables.

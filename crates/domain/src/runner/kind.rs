@@ -36,8 +36,17 @@ impl JobPlace {
     /// Whether a job there can run in an image of its own.
     pub(super) const fn runs_containers(self) -> bool {
         match self {
-            Self::Docker | Self::Cluster => true,
-            Self::Ecs | Self::Machine => false,
+            Self::Docker | Self::Cluster | Self::Ecs => true,
+            Self::Machine => false,
+        }
+    }
+
+    /// The longest `grace_seconds` of a container job, if the platform limits it. ECS kills a task 120 seconds after it was
+    /// told to stop; the runner program needs ten of them to deliver the result.
+    pub(super) const fn max_grace_seconds(self) -> Option<u32> {
+        match self {
+            Self::Ecs => Some(110),
+            Self::Docker | Self::Cluster | Self::Machine => None,
         }
     }
 }
@@ -107,7 +116,8 @@ impl<'a> JobSettings<'a> {
         match self {
             Self::Docker(job) => job.allowed_images.as_deref(),
             Self::Cluster(job) => job.allowed_images.as_deref(),
-            Self::Ecs(_) | Self::Machine(_) => None,
+            Self::Ecs(job) => job.allowed_images.as_deref(),
+            Self::Machine(_) => None,
         }
     }
 

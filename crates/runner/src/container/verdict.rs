@@ -77,6 +77,15 @@ pub(super) fn stopped_before() -> Failure {
     Failure::new(FailureClass::Cancelled, "stopped before the program was started")
 }
 
+/// The failure of a container job whose image is for root, where that is not allowed.
+pub(super) fn for_root(image: &str) -> Failure {
+    let message = format!(
+        "ROOT: the image `{image}` runs as root, which this platform allows and Canyon does not: set a `USER` other than \
+         root in the image"
+    );
+    Failure::new(FailureClass::Config, message)
+}
+
 /// The failure of a container job that runs in the runner's image.
 pub(super) fn outdated(image: &str) -> Failure {
     let message = format!(

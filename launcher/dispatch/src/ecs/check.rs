@@ -107,7 +107,7 @@ impl EcsDispatcher {
 
     /// Registers the task definition, as a launch would.
     async fn check_definition(&self, clients: &Clients) -> Result<((), String), String> {
-        let definition = self.definition().map_err(|error| error.to_string())?;
+        let definition = self.definition(None).map_err(|error| error.to_string())?;
         let refusals = self.refusals();
         let family = self.registration.family(clients, &definition, &refusals).await;
         let family = family.map_err(|error| error.to_string())?;

@@ -1,15 +1,16 @@
-//! The task definition of a runner: everything that is the same for each of its jobs.
+//! The task definition of a runner: everything that is the same for each of its modules, or for each of its container jobs
+//! with the same image.
 
-use super::CONTAINER;
+use super::containers::{JobContainers, TaskContainer, Variables};
 use crate::Target;
 use aws_sdk_ecs::Client;
 use aws_sdk_ecs::operation::register_task_definition::builders::RegisterTaskDefinitionFluentBuilder;
 use aws_sdk_ecs::types::{
-    Compatibility, ContainerDefinition, CpuArchitecture, EphemeralStorage, KernelCapabilities,
-    KeyValuePair, LinuxParameters, LogConfiguration, LogDriver, NetworkMode, OsFamily,
-    RuntimePlatform, Secret, Tag, TaskDefinition,
+    Compatibility, ContainerDefinition, CpuArchitecture, EphemeralStorage, LogConfiguration,
+    LogDriver, NetworkMode, OsFamily, RuntimePlatform, Tag, TaskDefinition,
 };
 use aws_smithy_types::error::operation::BuildError;
+use canyon_domain::container::ContainerLaunch;
 use canyon_domain::runner::ecs::{Architecture, EcsJob};
 use canyon_domain::to_json::to_json_text;
 use serde::Serialize;
@@ -21,12 +22,13 @@ use std::collections::BTreeMap;
 const CPU: u32 = 1_024;
 const MEMORY: u32 = 2_048;
 /// Seconds between SIGTERM and SIGKILL, the maximum on Fargate (developer guide, `stopTimeout`).
-/// OpenTofu saves its state in this time.
+/// OpenTofu saves its state in this time. The runner itself ends a container job's program earlier, if the job says so: so
+/// jobs that differ only in that share a definition.
 const STOP_TIMEOUT: i32 = 120;
-/// The user of the runner image. The task definition names it too, so that a custom image that sets
+/// The user of the runner image for modules. The task definition names it too, so that a custom image that sets
 /// no user does not run as root.
 ///
-/// The root file system stays writable. To make it read-only, `/work` and `/tmp` would have to be
+/// The root file system of a module stays writable. To make it read-only, `/work` and `/tmp` would have to be
 /// volumes, and an empty volume on Fargate belongs to root unless the image declares it with
 /// another owner (developer guide, "Use bind mounts with Amazon ECS"), which a custom image may not
 /// do. The file system belongs to the task alone and ends with it.
@@ -55,16 +57,29 @@ pub(super) struct Definition {
     /// Omitted if false, so that the families of older versions keep their names.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_on_ec2: bool,
+    /// Of a container job. Omitted for modules, as above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<JobContainers>,
     #[serde(skip)]
     runner: String,
 }
 
 impl Definition {
-    pub(super) fn new(target: &Target, job: &EcsJob, image: &str) -> Self {
+    /// The definition for modules, or for the container job `container`. `image` is the runner's.
+    pub(super) fn new(
+        target: &Target,
+        job: &EcsJob,
+        image: &str,
+        container: Option<&ContainerLaunch>,
+    ) -> Self {
         let mut tags = job.tags.clone().unwrap_or_default();
         tags.insert("canyon:org".to_owned(), target.org_id.to_string());
         tags.insert("canyon:runner".to_owned(), target.runner_id.to_string());
+        let environment = job.environment.clone().unwrap_or_default();
+        let secrets = job.secrets.clone().unwrap_or_default();
+        let variables = Variables { environment: &environment, secrets: &secrets };
         Self {
+            job: container.map(|container| JobContainers::new(image, container, variables)),
             image: image.to_owned(),
             cpu: job.cpu.unwrap_or(CPU),
             memory: job.memory.unwrap_or(MEMORY),
@@ -72,8 +87,8 @@ impl Definition {
             architecture: job.architecture.unwrap_or(Architecture::X86_64).as_str(),
             execution_role_arn: job.execution_role_arn.clone(),
             task_role_arn: job.task_role_arn.clone(),
-            environment: job.environment.clone().unwrap_or_default(),
-            secrets: job.secrets.clone().unwrap_or_default(),
+            environment,
+            secrets,
             log_group: job.log_group.clone(),
             region: job.region.clone(),
             stop_timeout: STOP_TIMEOUT,
@@ -85,7 +100,10 @@ impl Definition {
     }
 
     /// The name of the family: letters, digits, `-` and `_`, at most 255, as ECS requires. A
-    /// runner's id has only these characters, at most 63.
+    /// runner's id has only these characters, at most 63, and the policy of the runner's role allows only names with it.
+    ///
+    /// Of the hash, 96 bits are in the name. With much fewer, a deployer could search for an image whose definition has the
+    /// name of another image's, and so replace it.
     pub(super) fn family(&self) -> String {
         let hash = hex::encode(Sha256::digest(to_json_text(self)));
         format!("canyon-{}-{}", self.runner, hash.get(..24).unwrap_or(&hash))
@@ -94,24 +112,13 @@ impl Definition {
     /// Whether `found` runs the same thing with the same roles. Another program may have registered
     /// a definition under the family's name.
     pub(super) fn is(&self, found: &TaskDefinition) -> bool {
-        let [container] = found.container_definitions() else { return false };
-        let variables: BTreeMap<_, _> = container
-            .environment()
-            .iter()
-            .filter_map(|pair| Some((pair.name()?.to_owned(), pair.value()?.to_owned())))
-            .collect();
-        let secrets: BTreeMap<_, _> = container
-            .secrets()
-            .iter()
-            .map(|secret| (secret.name().to_owned(), secret.value_from().to_owned()))
-            .collect();
-        container.name() == Some(CONTAINER)
-            && container.image() == Some(self.image.as_str())
-            && container.user() == Some(self.user)
-            && container.entry_point().is_empty()
-            && container.command().is_empty()
-            && variables == self.environment
-            && secrets == self.secrets
+        let (wanted, containers) = (self.containers(), found.container_definitions());
+        wanted.len() == containers.len()
+            && wanted.iter().zip(containers).all(|(wanted, found)| wanted.is(found))
+            && match &self.job {
+                Some(job) => job.has_volumes(found.volumes()),
+                None => found.volumes().is_empty(),
+            }
             && found.execution_role_arn() == Some(self.execution_role_arn.as_str())
             && found.task_role_arn() == self.task_role_arn.as_deref()
             && found.cpu() == Some(self.cpu.to_string().as_str())
@@ -128,6 +135,8 @@ impl Definition {
             .cpu_architecture(CpuArchitecture::from(self.architecture))
             .operating_system_family(OsFamily::Linux);
         let tags = self.tags.iter().map(|(key, value)| Tag::builder().key(key).value(value));
+        let containers = self.containers();
+        let containers = containers.iter().map(|container| self.register_container(container));
         let storage = self.ephemeral_storage_gib.and_then(|gib| i32::try_from(gib).ok());
         let storage = storage.map(|gib| EphemeralStorage::builder().size_in_gib(gib).build());
         Ok(client
@@ -141,7 +150,8 @@ impl Definition {
             .runtime_platform(platform.build())
             .execution_role_arn(&self.execution_role_arn)
             .set_task_role_arn(self.task_role_arn.clone())
-            .container_definitions(self.container()?)
+            .set_container_definitions(Some(containers.collect::<Result<_, _>>()?))
+            .set_volumes(self.job.as_ref().map(JobContainers::volumes))
             .set_tags(Some(tags.map(aws_sdk_ecs::types::builders::TagBuilder::build).collect())))
     }
 
@@ -149,29 +159,26 @@ impl Definition {
         if self.is_on_ec2 { Compatibility::Ec2 } else { Compatibility::Fargate }
     }
 
-    fn container(&self) -> Result<ContainerDefinition, BuildError> {
-        // The runner is process 1: it receives the one SIGTERM itself, and reaps processes.
-        let linux = LinuxParameters::builder()
-            .init_process_enabled(false)
-            .capabilities(KernelCapabilities::builder().drop("ALL").build());
-        let mut container = ContainerDefinition::builder()
-            .name(CONTAINER)
-            .image(&self.image)
-            .essential(true)
-            .user(self.user)
-            .stop_timeout(self.stop_timeout)
-            .linux_parameters(linux.build());
-        for (name, value) in &self.environment {
-            container =
-                container.environment(KeyValuePair::builder().name(name).value(value).build());
+    fn containers(&self) -> Vec<TaskContainer> {
+        match &self.job {
+            Some(job) => job.containers.to_vec(),
+            None => {
+                let variables =
+                    Variables { environment: &self.environment, secrets: &self.secrets };
+                vec![TaskContainer::of_module(&self.image, self.user, variables)]
+            }
         }
-        for (name, arn) in &self.secrets {
-            container = container.secrets(Secret::builder().name(name).value_from(arn).build()?);
-        }
+    }
+
+    fn register_container(
+        &self,
+        container: &TaskContainer,
+    ) -> Result<ContainerDefinition, BuildError> {
+        let mut registered = container.register()?.stop_timeout(self.stop_timeout);
         if let Some(group) = &self.log_group {
-            container = container.log_configuration(self.log(group)?);
+            registered = registered.log_configuration(self.log(group)?);
         }
-        Ok(container.build())
+        Ok(registered.build())
     }
 
     fn log(&self, group: &str) -> Result<LogConfiguration, BuildError> {

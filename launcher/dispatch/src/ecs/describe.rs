@@ -1,6 +1,7 @@
 //! Describes tasks: many at once by their ARNs, one by its `startedBy`.
 
 use super::EcsDispatcher;
+use super::injection;
 use super::refusal::Refusals;
 use super::session::Clients;
 use super::stopped;
@@ -174,7 +175,12 @@ impl EcsDispatcher {
             return Ok(self.not_shown(job, &arn));
         };
         self.missing.forget(&arn);
-        Ok(stopped::observation(&task))
+        Ok(match stopped::observation(&task) {
+            Observation::Gone(Some(failure)) if injection::failed(&task).is_some() => {
+                Observation::Gone(Some(self.with_last_message(&clients, &arn, failure).await))
+            }
+            observation => observation,
+        })
     }
 
     /// The observation of a task whose ARN is known, but which ECS does not show yet, or no longer.

@@ -55,7 +55,7 @@ impl EcsDispatcher {
         let output = if let Some(output) = self.logs.recent(&arn) {
             output
         } else {
-            let output = Arc::new(self.fetch(&clients, group, &arn).await?);
+            let output = Arc::new(self.fetch_log(&clients, group, CONTAINER, &arn).await?);
             self.logs.keep(&arn, output.clone());
             output
         };
@@ -68,14 +68,16 @@ impl EcsDispatcher {
         Ok(rest)
     }
 
-    async fn fetch(
+    /// The log of one of the task's containers; empty if the container wrote nothing.
+    pub(super) async fn fetch_log(
         &self,
         clients: &Clients,
         group: &str,
+        container: &str,
         arn: &str,
     ) -> Result<Vec<u8>, DispatchError> {
         let task = arn.rsplit('/').next().unwrap_or(arn);
-        let name = format!("{LOG_PREFIX}/{CONTAINER}/{task}");
+        let name = format!("{LOG_PREFIX}/{container}/{task}");
         let mut text = Vec::new();
         let mut token: Option<String> = None;
         loop {

@@ -5,15 +5,17 @@ use crate::ecs::definition::Definition;
 use aws_sdk_ecs::config::{BehaviorVersion, Region};
 use aws_sdk_ecs::operation::register_task_definition::builders::RegisterTaskDefinitionInputBuilder;
 use aws_sdk_ecs::operation::run_task::builders::RunTaskInputBuilder;
+use canyon_domain::container::ContainerLaunch;
 use canyon_domain::ids::{DeploymentId, RunnerUuid};
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
 use jiff::Timestamp;
+use proptest::prelude::*;
 use serde_json::{Map, Value, from_value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 /// Properties that ECS does not see: Canyon's launcher, its API and the runner use them.
-const NOT_FOR_ECS: [&str; 2] = ["identity", "timeouts"];
+const NOT_FOR_ECS: [&str; 3] = ["allowed_images", "identity", "timeouts"];
 
 /// Each other property, with two values.
 fn values() -> BTreeMap<&'static str, [Value; 2]> {
@@ -46,20 +48,7 @@ fn values() -> BTreeMap<&'static str, [Value; 2]> {
 /// What the dispatcher sends to ECS for a runner with this job. The family's name is a hash of the definition and would
 /// differ by itself.
 fn calls(job: &Map<String, Value>) -> (RegisterTaskDefinitionInputBuilder, RunTaskInputBuilder) {
-    let definition = json!({
-        "runner_configuration": {
-            "type": "serverless-ecs", "auth": { "role_arn": "arn:aws:iam::123456789012:role/c" }, "job": job,
-        },
-        "state_storage_configuration": { "type": "s3", "bucket": "states" },
-    });
-    let target = Target {
-        org: OrgUuid(Uuid::nil()),
-        org_id: "acme".parse().unwrap(),
-        agent: None,
-        runner: RunnerUuid(Uuid::nil()),
-        runner_id: "far".parse().unwrap(),
-        definition: RunnerDefinition::parse(definition).unwrap(),
-    };
+    let target = target(job);
     let launch = Launch {
         job: JobRef { deployment: DeploymentId(Uuid::nil()), attempt: 1, handle: None },
         environment: BTreeMap::new(),
@@ -74,11 +63,28 @@ fn calls(job: &Map<String, Value>) -> (RegisterTaskDefinitionInputBuilder, RunTa
         .region(Region::new("eu-west-1"))
         .build();
     let client = Client::from_conf(client);
-    let definition = Definition::new(&target, job, job.image.as_deref().unwrap());
+    let definition = Definition::new(&target, job, job.image.as_deref().unwrap(), None);
     let register = definition.register(&client).unwrap().family("family");
     let request = Request::new(&target, job, &launch, "name".to_owned()).unwrap();
     let run = request.build(&client, "family").unwrap();
     (register.as_input().clone(), run.as_input().clone())
+}
+
+fn target(job: &Map<String, Value>) -> Target {
+    let definition = json!({
+        "runner_configuration": {
+            "type": "serverless-ecs", "auth": { "role_arn": "arn:aws:iam::123456789012:role/c" }, "job": job,
+        },
+        "state_storage_configuration": { "type": "s3", "bucket": "states" },
+    });
+    Target {
+        org: OrgUuid(Uuid::nil()),
+        org_id: "acme".parse().unwrap(),
+        agent: None,
+        runner: RunnerUuid(Uuid::nil()),
+        runner_id: "far".parse().unwrap(),
+        definition: RunnerDefinition::parse(definition).unwrap(),
+    }
 }
 
 #[test]
@@ -99,5 +105,67 @@ fn every_property_of_a_runner_of_type_serverless_ecs_changes_what_is_sent_to_ecs
         let mut job = base.clone();
         job.insert(name.clone(), other.clone());
         assert!(calls(&job) != sent, "`job.{name}` is not sent");
+    }
+}
+
+/// The name of the family for a container job on a runner with this job.
+fn family(job: &Map<String, Value>, container: Option<(&str, bool)>) -> String {
+    let target = target(job);
+    let job = target.definition.configuration.ecs_job().unwrap();
+    let launch = container.map(|(image, needs_git)| ContainerLaunch {
+        image: image.to_owned(),
+        stop_seconds: 70,
+        needs_git,
+    });
+    Definition::new(&target, job, job.image.as_deref().unwrap(), launch.as_ref()).family()
+}
+
+#[test]
+fn the_definition_of_a_container_job_has_its_own_name_for_each_content() {
+    let base: Map<_, _> =
+        values().into_iter().map(|(name, [one, _])| (name.to_owned(), one)).collect();
+    let mut names = BTreeSet::from([family(&base, None)]);
+    assert!(names.insert(family(&base, Some(("a:1", false)))));
+    assert!(names.insert(family(&base, Some(("a:1", true)))));
+    assert!(names.insert(family(&base, Some(("a:2", false)))));
+    // Those that ECS gets with the definition, and not with the request to run it.
+    for name in [
+        "architecture",
+        "cpu",
+        "environment",
+        "ephemeral_storage_gib",
+        "execution_role_arn",
+        "image",
+        "log_group",
+        "memory",
+        "region",
+        "secrets",
+        "tags",
+        "task_role_arn",
+    ] {
+        let mut job = base.clone();
+        job.insert(name.to_owned(), values()[name][1].clone());
+        assert!(
+            names.insert(family(&job, Some(("a:1", false)))),
+            "`job.{name}` is not in the name"
+        );
+    }
+    for name in &names {
+        assert!(name.starts_with("canyon-far-"), "the policy of the role allows no other: {name}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn equal_container_jobs_have_one_definition_and_others_another(
+        [one, other] in ["[a-z]{1,9}(/[a-z]{1,9})?:[0-9]{1,3}", "[a-z]{1,9}:[0-9]{1,3}"],
+        gits in any::<[bool; 2]>(),
+    ) {
+        let base: Map<_, _> =
+            values().into_iter().map(|(name, [one, _])| (name.to_owned(), one)).collect();
+        let jobs = [(one.as_str(), gits[0]), (other.as_str(), gits[1])];
+        let [name, other_name] = jobs.map(|job| family(&base, Some(job)));
+        prop_assert_eq!(name == other_name, jobs[0] == jobs[1]);
+        prop_assert_eq!(family(&base, Some(jobs[0])), name);
     }
 }

@@ -8,11 +8,17 @@ use crate::DispatchError;
 use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ecs::types::TaskDefinitionStatus;
 use canyon_domain::failure::FailureClass;
+use std::collections::BTreeSet;
 use tokio::sync::Mutex;
 
-/// The family that is known to be registered. Concurrent callers wait while one registers it.
+/// The maximum number of families that are remembered; each image of container jobs has one. A family that is forgotten
+/// costs a request when it is needed again.
+const MAX_FAMILIES: usize = 1_000;
+
+/// The families that are known to be registered. Concurrent callers wait while one registers: AWS throttles
+/// registrations.
 #[derive(Default)]
-pub(super) struct Registration(Mutex<Option<String>>);
+pub(super) struct Registration(Mutex<BTreeSet<String>>);
 
 impl Registration {
     /// The family's name. `RunTask` uses its latest revision, so that each start of an attempt
@@ -25,19 +31,23 @@ impl Registration {
     ) -> Result<String, DispatchError> {
         let mut known = self.0.lock().await;
         let family = definition.family();
-        if known.as_ref() == Some(&family) {
+        if known.contains(&family) {
             return Ok(family);
         }
         if !is_there(clients, definition, &family, refusals).await? {
             register(clients, definition, refusals).await?;
         }
-        Ok(known.insert(family).clone())
+        if known.len() >= MAX_FAMILIES {
+            known.clear();
+        }
+        known.insert(family.clone());
+        Ok(family)
     }
 
     /// Forgets the family, because its definition was deregistered: the next call looks for it
     /// again.
-    pub(super) async fn forget(&self) {
-        *self.0.lock().await = None;
+    pub(super) async fn forget(&self, family: &str) {
+        self.0.lock().await.remove(family);
     }
 }
 

@@ -12,6 +12,7 @@ use aws_sdk_ecs::config::retry::RetryConfig;
 use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ecs::operation::run_task::RunTaskError;
 use aws_sdk_ecs::types::Task;
+use canyon_domain::container::ContainerLaunch;
 use canyon_domain::failure::FailureClass;
 use jiff::SignedDuration;
 use std::time::Duration;
@@ -51,7 +52,7 @@ impl EcsDispatcher {
     ) -> Result<Started, DispatchError> {
         let name = self.name(&launch.job);
         self.missing.forget(&name);
-        let definition = self.definition()?;
+        let definition = self.definition(launch.container.as_ref())?;
         let request = Request::new(&self.target, &self.config.job, launch, name.clone())?;
         let clients =
             self.session.clients().await.map_err(|error| Refusals::no_credentials(&error))?;
@@ -68,13 +69,17 @@ impl EcsDispatcher {
         self.run(&clients, &definition, &request, known).await
     }
 
-    pub(super) fn definition(&self) -> Result<Definition, DispatchError> {
+    /// The task definition for modules, or for a container job.
+    pub(super) fn definition(
+        &self,
+        container: Option<&ContainerLaunch>,
+    ) -> Result<Definition, DispatchError> {
         let Some(image) = &self.image else {
             let message = "no image for the task: set `job.image` of the runner, or CANYON_RUNNER_IMAGE for \
                            the process that launches it, which is Canyon's launcher or the agent";
             return Err(DispatchError::refused(FailureClass::Config, message));
         };
-        Ok(Definition::new(&self.target, &self.config.job, image))
+        Ok(Definition::new(&self.target, &self.config.job, image, container))
     }
 
     async fn run(
@@ -109,7 +114,7 @@ impl EcsDispatcher {
             }
             if may_register_again && is_definition_gone(&error) {
                 may_register_again = false;
-                self.registration.forget().await;
+                self.registration.forget(&family).await;
                 continue;
             }
             let error = refusals.of_start(&error);

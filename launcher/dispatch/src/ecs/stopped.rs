@@ -1,6 +1,7 @@
 //! The state of a job from the state of its task, and why a stopped one stopped.
 
 use super::CONTAINER;
+use super::injection;
 use super::refusal::is_capacity;
 use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ecs::operation::stop_task::StopTaskError;
@@ -18,8 +19,10 @@ pub(super) fn observation(task: &Task) -> Observation {
     match task.last_status().unwrap_or_default() {
         status @ ("PROVISIONING" | "PENDING" | "ACTIVATING") => waiting(task, status),
         "STOPPED" | "DELETED" => Observation::Gone(Some(failure(task))),
-        // The process has ended; ECS needs another minute, for example to detach the network.
-        _ if has_exited(task) => Observation::Gone(Some(failure(task))),
+        // The process has ended, or will never start; ECS needs another minute, for example to detach the network.
+        _ if has_exited(task) || injection::failed(task).is_some() => {
+            Observation::Gone(Some(failure(task)))
+        }
         _ => Observation::Alive,
     }
 }
@@ -58,38 +61,36 @@ fn waiting(task: &Task, status: &str) -> Observation {
 
 /// Why a task died that left no result.
 fn failure(task: &Task) -> Failure {
-    let container = container(task);
-    let words = words_of(task, container);
-    let exit = container.and_then(Container::exit_code);
-    let (class, what) = classify(task.stop_code(), &words, exit);
+    let words = words_of(task);
+    let exit = container(task).and_then(Container::exit_code).or_else(|| injection::failed(task));
+    let (class, what) = classify(task, &words, exit);
     let exit = exit.map_or(String::new(), |code| format!(" (exit code {code})"));
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     Failure::new(class, format!("{what}{exit}{words}"))
 }
 
-/// The reasons of the task and of its container, without repetition.
-fn words_of(task: &Task, container: Option<&Container>) -> String {
-    let task = task.stopped_reason().unwrap_or_default();
-    let container = container.and_then(Container::reason).unwrap_or_default();
-    match (task, container) {
-        (task, "") => task.to_owned(),
-        ("", container) => container.to_owned(),
-        (task, container) if task.contains(container) => task.to_owned(),
-        (task, container) => format!("{task}; {container}"),
+/// The reasons of the task and of its containers, without repetition.
+fn words_of(task: &Task) -> String {
+    let containers = [injection::container(task), container(task)];
+    let reasons = containers.into_iter().flatten().filter_map(Container::reason);
+    let mut words = task.stopped_reason().unwrap_or_default().to_owned();
+    for reason in reasons.filter(|reason| !reason.is_empty()) {
+        if !words.contains(reason) {
+            let separator = if words.is_empty() { "" } else { "; " };
+            words.push_str(separator);
+            words.push_str(reason);
+        }
     }
+    words
 }
 
 /// The failure class and what happened, by ECS's code and message (developer guide, "Stopped tasks
 /// error messages").
-fn classify(
-    code: Option<&TaskStopCode>,
-    words: &str,
-    exit: Option<i32>,
-) -> (FailureClass, &'static str) {
+fn classify(task: &Task, words: &str, exit: Option<i32>) -> (FailureClass, &'static str) {
     use FailureClass as C;
     let has = |sign: &str| words.contains(sign);
     if has("CannotPull") {
-        return (C::ImagePull, "the runner image cannot be pulled; check `job.image`");
+        return (C::ImagePull, unpulled_image(task, words));
     }
     if has("OutOfMemory") {
         return (C::Oom, "the task ran out of memory; give it more `job.memory`");
@@ -104,19 +105,41 @@ fn classify(
         );
     }
     if has("CannotStartContainer") || has("CannotCreateContainer") {
-        return (C::Config, "the container cannot be started; check `job.image`");
+        return (C::Config, "the container cannot be started; check its image");
     }
-    match code {
+    let is_injection = injection::failed(task).is_some() && exit != Some(KILLED);
+    match task.stop_code() {
         Some(TaskStopCode::SpotInterruption) => (C::Spot, "AWS took back the Spot capacity"),
         Some(TaskStopCode::TerminationNotice | TaskStopCode::InfrastructureHealth) => {
             (C::Evicted, "AWS retires the host of the task")
         }
         Some(TaskStopCode::UserInitiated) => (C::Lost, "the task was stopped by an AWS user"),
+        _ if is_injection => (
+            C::Config,
+            "the runner's image could not bring the runner into the container; it must be of this version of Canyon",
+        ),
         Some(TaskStopCode::TaskFailedToStart) => (C::Lost, "the task failed to start"),
         _ if exit == Some(KILLED) => (C::Lost, "the runner was killed"),
         _ if exit.is_some() => (C::Lost, "the runner ended without a result"),
         _ => (C::Lost, "the task stopped without a result"),
     }
+}
+
+/// Whose image cannot be pulled. The container has the reason, or the task's reason names the image.
+fn unpulled_image(task: &Task, words: &str) -> &'static str {
+    const OF_RUNNER: &str = "the runner image cannot be pulled; check `job.image`";
+    const OF_JOB: &str = "the job's image cannot be pulled; check `container.image`";
+    let Some(inject) = injection::container(task) else { return OF_RUNNER };
+    let has_reason = |one: &Container| one.reason().unwrap_or_default().contains("CannotPull");
+    let is_named = |one: &Container| one.image().is_some_and(|image| words.contains(image));
+    let main = container(task);
+    if has_reason(inject) || (is_named(inject) && !main.is_some_and(has_reason)) {
+        return OF_RUNNER;
+    }
+    if main.is_some_and(|main| has_reason(main) || is_named(main)) {
+        return OF_JOB;
+    }
+    "an image of the task cannot be pulled; check `container.image` and the runner's `job.image`"
 }
 
 /// Whether ECS no longer knows the task, because it stopped more than an hour ago.
@@ -185,6 +208,39 @@ mod tests {
         }
         let message = stopped("EssentialContainerExited", exited, ("", Some(3))).message;
         assert!(message.contains("exit code 3"), "{message}");
+    }
+
+    /// The observation of a container job whose container `canyon-inject` has ended with this code, and the other has not
+    /// started.
+    fn not_injected(status: &str, code: Option<&str>, exit: i32) -> Observation {
+        let inject =
+            Container::builder().name("canyon-inject").last_status("STOPPED").exit_code(exit);
+        let main = Container::builder().name(CONTAINER).last_status("PENDING");
+        let task = task(status).containers(inject.build()).containers(main.build());
+        observation(&task.set_stop_code(code.map(TaskStopCode::from)).build())
+    }
+
+    #[test]
+    fn a_container_job_without_the_runner_program_is_gone_and_its_configuration_is_at_fault() {
+        let cases = [
+            ("STOPPED", Some("TaskFailedToStart"), 73, FailureClass::Config),
+            ("STOPPED", Some("EssentialContainerExited"), 64, FailureClass::Config),
+            // ECS has not stopped the task yet.
+            ("DEPROVISIONING", None, 73, FailureClass::Config),
+            ("STOPPED", Some("SpotInterruption"), 143, FailureClass::Spot),
+            ("STOPPED", Some("UserInitiated"), 143, FailureClass::Lost),
+            ("STOPPED", Some("TaskFailedToStart"), KILLED, FailureClass::Lost),
+        ];
+        for (status, code, exit, class) in cases {
+            let Observation::Gone(Some(failure)) = not_injected(status, code, exit) else {
+                panic!("{status} {code:?}")
+            };
+            assert_eq!(failure.class, class, "{failure:?}");
+            assert!(failure.message.contains(&format!("exit code {exit}")), "{failure:?}");
+        }
+        // It is brought, and the container starts.
+        assert_eq!(not_injected("RUNNING", None, 0), Observation::Alive);
+        assert!(matches!(not_injected("PENDING", None, 0), Observation::Waiting(_)));
     }
 
     #[test]

@@ -74,6 +74,8 @@ static int inject(const char *folder) {
         if (write(to, block, (size_t)more) != more) return refuse("inject: the copy");
     umask(0);
     if (fchmod(to, 0755) || mkdir("run", 01777) || mkdir("work", 01777)) return refuse("inject: the modes");
+    /* The job's folder for temporary files, on platforms that give it a volume there. */
+    chmod("tmp", 01777);
     return 0;
 }
 
@@ -114,6 +116,11 @@ int main(int count, char **arguments) {
     if (!strcmp(act, "fails")) {
         puts("~canyon note the API refused the claim");
         return 3;
+    }
+    if (!strcmp(act, "files")) {
+        int file = open("/tmp/file", O_WRONLY | O_CREAT | O_EXCL, 0600), work = open("/canyon/work/file", O_WRONLY | O_CREAT, 0600);
+        note(file >= 0 && work >= 0 && open("/file", O_WRONLY | O_CREAT, 0600) < 0 ? "wrote" : "refused");
+        return 0;
     }
     for (int noted = 0;; noted++) {
         while (noted == asked) usleep(10000);

@@ -20,13 +20,13 @@ pub(crate) fn simple(job: &JobRef) -> Launch {
 }
 
 /// An account whose tasks are containers on the node.
-struct Containers {
-    account: Account,
-    notes: Notes,
+pub(crate) struct Containers {
+    pub(crate) account: Account,
+    pub(crate) notes: Notes,
 }
 
 impl Containers {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let facts = Facts::of_cluster();
         tokio::task::spawn_blocking(|| act_image(facts)).await.unwrap();
         // The two minutes of `stopTimeout` take ten seconds.
@@ -53,7 +53,7 @@ impl Platform for Containers {
 }
 
 impl Containers {
-    fn acting(&self, job: JobRef, act: &str) -> Launch {
+    pub(crate) fn acting(&self, job: JobRef, act: &str) -> Launch {
         let variables = [
             ("CANYON_ACT", act.to_owned()),
             ("CANYON_NOTES", self.notes.address.to_string()),

@@ -32,6 +32,8 @@ mod ecs_agent;
 #[cfg(all(feature = "ecs", feature = "kubernetes"))]
 mod ecs_bed;
 #[cfg(all(feature = "ecs", feature = "kubernetes"))]
+mod ecs_containers;
+#[cfg(all(feature = "ecs", feature = "kubernetes"))]
 mod ecs_lists;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;

@@ -59,6 +59,7 @@ fn task() -> Value {
         "cpu": 1024, "memory": 2048, "ephemeral_storage_gib": 21,
         "capacity_provider_strategy": [{ "capacity_provider": "FARGATE", "weight": 1, "base": 1 }],
         "tags": { "team": "a" }, "platform_version": "LATEST", "architecture": "ARM64", "log_group": "jobs",
+        "allowed_images": ["*.dkr.ecr.eu-west-1.amazonaws.com/**"],
         "identity": identity(), "timeouts": timeouts(),
     })
 }
