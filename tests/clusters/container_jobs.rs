@@ -1,4 +1,4 @@
-//! Container jobs in a cluster and on an engine: the program is in an image that has nothing else, the runner comes beside it.
+//! Container jobs in a cluster, on an engine and on ECS: the program is in an image that has nothing else, the runner comes beside it.
 
 use crate::ecs::docker;
 use crate::harness::bed::{Bed, bed};
@@ -22,12 +22,17 @@ pub(crate) fn pushed_image() -> String {
 
 /// The same with the certificate authorities in a file.
 pub(crate) fn pushed_image_with(authorities: Option<&Path>) -> String {
+    pushed_image_for("10001:10001", authorities)
+}
+
+/// The same for another user.
+fn pushed_image_for(user: &str, authorities: Option<&Path>) -> String {
     const SCRIPT: &str = r#"
         set -eu
         cc -O1 -static -o "$1/job" "$2"
         mkdir -p "$1/etc/ssl/certs"
         [ -z "$4" ] || cp "$4" "$1/etc/ssl/certs/ca-certificates.crt"
-        tar -C "$1" -c job etc | docker import --change 'USER 10001:10001' - "$3" >/dev/null
+        tar -C "$1" -c job etc | docker import --change "USER $5" - "$3" >/dev/null
         docker push --quiet "$3" >/dev/null
         docker rmi "$3" >/dev/null
     "#;
@@ -36,7 +41,7 @@ pub(crate) fn pushed_image_with(authorities: Option<&Path>) -> String {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/clusters/bed/job.c");
     let mut command = Command::new("sh");
     command.args(["-c", SCRIPT, "sh"]).arg(folder.path()).args([source, &image]);
-    command.arg(authorities.unwrap_or(Path::new("")));
+    command.arg(authorities.unwrap_or(Path::new(""))).arg(user);
     let made = command.env("DOCKER_HOST", bed().get("DOCKER_HOST")).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     image
@@ -129,6 +134,41 @@ async fn a_container_job_comes_and_goes_on_the_machines_own_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_container_job_comes_and_goes_on_fargate() {
+    comes_and_goes(Kind::Ecs).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_for_root_is_refused_on_fargate_before_its_program_begins() {
+    let image = pushed_image_for("0", None);
+    let site = Site::new(Kind::Ecs).await;
+    let ended = site.run(&container(&image, &["/job"], &json!({}))).await;
+    let (class, message) = failure(&ended);
+    assert_eq!(class, FailureClass::Config, "{message}");
+    assert!(message.starts_with("ROOT: ") && message.contains(&image), "{message}");
+    assert_eq!(status(&site).await, None, "nothing began");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_has_both_containers_and_one_definition_for_each_image() {
+    let image = pushed_image();
+    let site = Site::new(Kind::Ecs).await;
+    for _ in 0..2 {
+        let created = site.run(&container(&image, &["/job"], &json!({}))).await;
+        assert_succeeded(&created);
+        let tasks = site.place.account().tasks(&created.id.to_string()).await;
+        let [inject, main] = &tasks[0]["containers"].as_array().unwrap()[..] else {
+            panic!("{tasks:#?}")
+        };
+        assert_eq!((&inject["name"], &inject["exitCode"]), (&json!("canyon-inject"), &json!(0)));
+        assert_eq!(inject["image"], bed().get("RUNNER_IMAGE"));
+        assert_eq!(main["image"], image.as_str());
+    }
+    let registered = site.place.account().bodies("RegisterTaskDefinition").await;
+    assert_eq!(registered.len(), 1, "{registered:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pod_has_the_image_of_the_job_and_the_runners_program_from_its_image() {
     let image = pushed_image();
     let site = Site::new(Kind::Oidc).await;
@@ -141,9 +181,9 @@ async fn a_pod_has_the_image_of_the_job_and_the_runners_program_from_its_image()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_ends_the_program_in_a_cluster_and_on_an_engine() {
+async fn a_cancel_ends_the_program_in_a_cluster_on_an_engine_and_on_fargate() {
     let image = pushed_image();
-    for kind in [Kind::Oidc, Kind::Docker] {
+    for kind in [Kind::Oidc, Kind::Docker, Kind::Ecs] {
         let site = Site::new(kind).await;
         let id = site.accept(&container(&image, &["/job", "waits"], &json!({}))).await;
         has_begun(&site, &id).await;

@@ -90,6 +90,11 @@ async fn a_scratch_image_has_a_private_source_and_secrets_on_the_machines_own_en
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_scratch_image_has_a_private_source_and_secrets_on_fargate() {
+    has_source_and_secrets(Kind::Ecs).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_cannot_be_fetched_is_told_in_the_words_of_git() {
     let host = host();
     let image = pushed_image_with(Some(&host.path("ca.pem")));

@@ -259,3 +259,20 @@ fn secrets_reach_the_program_and_its_files_and_are_masked() {
         failure.message
     );
 }
+
+#[test]
+fn an_image_for_root_is_refused_where_the_platform_does_not_and_nothing_begins() {
+    let home = Home::new();
+    let server = Server::start(home.container_job("touch began", &json!({})));
+    let mut command = home.container(&server);
+    let status = command.env("CANYON_REFUSE_ROOT", "1").status().unwrap();
+    // These tests run as root in some places, and as another user in others.
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    assert_eq!(status.success(), !is_root);
+    assert_eq!(home.shared().join("began").exists(), !is_root);
+    let failure = server.plane().result().failure.clone();
+    let class = failure.as_ref().map(|failure| failure.class);
+    assert_eq!(class, is_root.then_some(FailureClass::Config), "{failure:?}");
+    let message = failure.map(|failure| failure.message).unwrap_or_default();
+    assert!(!is_root || (message.starts_with("ROOT: ") && message.contains(IMAGE)), "{message}");
+}

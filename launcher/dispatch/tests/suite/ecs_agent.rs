@@ -1,8 +1,11 @@
 //! The kind `ecs-agent`: the same tasks, started from inside the account, on Fargate or on
 //! instances.
 
-use crate::behaviour::{launch, new_job};
-use crate::ecs_bed::{ACCOUNT, Account, IMAGE, REGION};
+use crate::bed::USERS_IMAGE;
+use crate::behaviour::{launch, new_job, until_gone};
+use crate::ecs::Containers;
+use crate::ecs_bed::{ACCOUNT, Account, IMAGE, REGION, started_by};
+use crate::kubernetes_containers::in_image;
 use canyon_dispatch::ecs::EcsDefaults;
 use canyon_dispatch::{Dispatcher, OnFailure, Platform as _, Started, StopMode};
 use serde_json::{Value, json};
@@ -52,4 +55,16 @@ async fn a_task_runs_on_an_instance_if_the_runner_sets_it_and_on_fargate_otherwi
     let error = kind.start(&launch(new_job(), [].into())).await.unwrap_err();
     assert_eq!(error.on_failure, OnFailure::EndAttempt);
     assert!(error.to_string().contains("No Container Instances"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_job_runs_in_its_own_image() {
+    let tasks = Containers::new().await;
+    let kind = by_agent(&tasks.account, json!({})).await;
+    let job = new_job();
+    kind.start(&in_image(USERS_IMAGE, tasks.acting(job.clone(), "files"))).await.unwrap();
+    until_gone(&*kind, &job).await;
+    assert_eq!(tasks.notes.count(&started_by(&job), "wrote"), 1);
+    let task = tasks.account.task(&job);
+    assert_eq!(task["containers"][1]["image"], USERS_IMAGE, "{task}");
 }
