@@ -65,14 +65,8 @@ pub fn execute(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     let directory = Path::new(&directory);
     let has = |wanted: &str| options.iter().any(|option| option == wanted);
     let injected = inject_itself(directory)
-        .and_then(|()| match has(GIT) {
-            true => copy_tree(Path::new(git_program::TREE), &directory.join("git")),
-            false => Ok(()),
-        })
-        .and_then(|()| match has(TEMPORARY) {
-            true => make_folder(&directory.join("tmp"), OPEN_FOLDER),
-            false => Ok(()),
-        });
+        .and_then(|()| if has(GIT) { copy_git(directory) } else { Ok(()) })
+        .and_then(|()| if has(TEMPORARY) { open_temporary(directory) } else { Ok(()) });
     match injected {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -111,6 +105,14 @@ pub fn inject(program: &Path, certificates: &Path, directory: &Path) -> Result<(
     copy(certificates, &bin.join(CERTIFICATES), 0o644)?;
     make_folder(&directory.join("run"), OPEN_FOLDER)?;
     make_folder(&directory.join("work"), OPEN_FOLDER)
+}
+
+fn copy_git(directory: &Path) -> Result<(), InjectError> {
+    copy_tree(Path::new(git_program::TREE), &directory.join("git"))
+}
+
+fn open_temporary(directory: &Path) -> Result<(), InjectError> {
+    make_folder(&directory.join("tmp"), OPEN_FOLDER)
 }
 
 /// Copies a folder with its files, folders and links.
