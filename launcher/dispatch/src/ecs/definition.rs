@@ -160,14 +160,11 @@ impl Definition {
     }
 
     fn containers(&self) -> Vec<TaskContainer> {
-        match &self.job {
-            Some(job) => job.containers.to_vec(),
-            None => {
-                let variables =
-                    Variables { environment: &self.environment, secrets: &self.secrets };
-                vec![TaskContainer::of_module(&self.image, self.user, variables)]
-            }
+        if let Some(job) = &self.job {
+            return job.containers.to_vec();
         }
+        let variables = Variables { environment: &self.environment, secrets: &self.secrets };
+        vec![TaskContainer::of_module(&self.image, self.user, variables)]
     }
 
     fn register_container(
