@@ -19,6 +19,8 @@ mod chosen_agent;
 pub(crate) mod concurrency_limits;
 mod container_jobs;
 mod container_request;
+mod defined_resources;
+pub(crate) mod definitions;
 pub mod deploy;
 pub mod deploy_requests;
 mod deployment_end;

@@ -13,6 +13,7 @@ pub mod caller;
 mod compression;
 mod concurrency_limits;
 mod cors;
+mod definitions;
 mod deployments;
 mod env_types;
 mod environment_filter;
@@ -102,6 +103,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(variable_uses::routes())
         .merge(event_sources::routes())
         .merge(secret_stores::routes())
+        .merge(definitions::routes())
         .merge(service_accounts::routes())
         .merge(identity_providers::routes())
         .merge(token_exchange::routes())

@@ -69,7 +69,8 @@ async fn a_source_and_its_submodules_are_fetched_with_the_credentials_that_are_k
     let host = host();
     let image = pushed_image_with(Some(&host.path("ca.pem")));
     let site = Site::new(Kind::Docker).await;
-    let kept = json!({ "credentials": { host.https(""): { "token": TOKEN, "username": "robot" } } });
+    let kept =
+        json!({ "credentials": { host.https(""): { "token": TOKEN, "username": "robot" } } });
     site.client.update(&["projects", PROJECT, "git-credentials"], &kept).await.unwrap();
     let more = json!({ "source": { "url": host.https("with-submodule.git") } });
     let ended =

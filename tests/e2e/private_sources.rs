@@ -17,8 +17,8 @@ use canyon_domain::failure::FailureClass;
 use canyon_domain::job::Module;
 use git_host::GitHost;
 use serde_json::json;
-use std::{fs, io};
 use std::path::Path;
+use std::{fs, io};
 
 const TOKEN: &str = "glpat-of-shop-7734";
 /// `robot:` and the token, in base64, as it is in the header of a request.

@@ -20,8 +20,14 @@ fn pages() -> Vec<(PathBuf, String)> {
 
 /// The pages for new users. `guides.rs` also runs the commands of the tutorial.
 fn guides() -> Vec<(PathBuf, String)> {
-    let names =
-        ["concepts.md", "containers.md", "tutorial.md", "troubleshooting.md", "coming-from.md"];
+    let names = [
+        "concepts.md",
+        "containers.md",
+        "definitions.md",
+        "tutorial.md",
+        "troubleshooting.md",
+        "coming-from.md",
+    ];
     let paths = names.map(|name| workspace().join("docs").join(name));
     paths.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
@@ -93,7 +99,8 @@ async fn the_commands_on_the_pages_exist() {
     assert!(commands.len() > 10, "{commands:?}");
     for command in &commands {
         let depth = if OF_A_KIND.contains(&command[0].as_str()) { 2 } else { 1 };
-        let mut arguments: Vec<&str> = command.iter().take(depth).map(String::as_str).collect();
+        let words = command.iter().take(depth).filter(|word| !word.starts_with('-'));
+        let mut arguments: Vec<&str> = words.map(String::as_str).collect();
         arguments.push("--help");
         let help = server.canyon(&arguments);
         assert_eq!(help.code, 0, "{command:?}: {help:?}");

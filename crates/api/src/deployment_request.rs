@@ -5,7 +5,7 @@ use canyon_domain::deployment::Priority;
 use canyon_domain::job::{Inputs, LogLevel, Module};
 use canyon_domain::variables::secret_json::SecretJson;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -40,6 +40,10 @@ pub struct DeploymentCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 150, example = "s3#photos")]
     pub resource: Option<String>,
+    /// The inputs of `resource`, if a resource definition says what runs for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub params: Option<Map<String, Value>>,
     /// Secret values of the module's variables, by name. They are stored sealed, shown to no caller, and masked in logs. A
     /// rollback, and a `destroy` without a module, use those of the deployment that they repeat or destroy.
     #[serde(
@@ -129,6 +133,7 @@ impl DeploymentCreateBody {
             module: None,
             container: None,
             resource: None,
+            params: None,
             secret_inputs: BTreeMap::new(),
             manifest: None,
             rollback_to_deployment_id: None,

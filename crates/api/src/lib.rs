@@ -33,6 +33,7 @@ pub mod page;
 pub mod project;
 pub mod remote_runner;
 pub mod resource;
+pub mod resource_definition;
 pub mod retention;
 pub mod runner;
 pub mod runner_check;

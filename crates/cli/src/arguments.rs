@@ -1,9 +1,9 @@
 //! The commands and flags of `canyon`.
 
 use crate::commands::{
-    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, force_unlock, get,
-    import, limit, list, login, logout, logs, outputs, refresh_runner, retention, rollback, state,
-    status, switch, token, update, variables, version, wait, whoami,
+    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, explain,
+    force_unlock, get, import, limit, list, login, logout, logs, outputs, refresh_runner,
+    retention, rollback, state, status, switch, token, update, variables, version, wait, whoami,
 };
 use crate::exit;
 use crate::output::Format;
@@ -52,7 +52,7 @@ pub(crate) enum Command {
     /// Remove variables
     Unset(variables::UnsetArguments),
     /// Show what an environment gets, and from where
-    Explain(variables::ExplainArguments),
+    Explain(explain::Arguments),
     /// Deploy a module to an environment
     Deploy(deploy::Arguments),
     /// Plan a deployment, and change nothing

@@ -4,7 +4,7 @@
 //! next character, as in `labels.example\.com/team`. Setting the index after a list's last item
 //! appends an item.
 
-use crate::yaml::{self, Tree};
+use canyon_domain::yaml::{self, Tree};
 use serde_json::{Map, Value};
 use std::fmt;
 

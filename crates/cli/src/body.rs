@@ -2,7 +2,7 @@
 
 use crate::assignment::Assignment;
 use crate::error::CliError;
-use crate::yaml;
+use canyon_domain::yaml;
 use serde_json::{Map, Value};
 use std::io::{self, Read};
 use std::path::Path;

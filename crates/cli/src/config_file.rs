@@ -8,7 +8,9 @@ use crate::context::Context;
 use crate::context_name::ContextName;
 use crate::error::CliError;
 use crate::process_variable::variable;
-use crate::{suggestion, yaml};
+use crate::suggestion;
+use crate::yaml_writer;
+use canyon_domain::yaml;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -78,7 +80,7 @@ impl ConfigFile {
         let _lock = lock(path).map_err(|source| CliError::file("lock", path, source))?;
         let mut file = Self::read(path)?;
         let result = change(&mut file)?;
-        let text = yaml::write(&file.to_value()).map_err(io::Error::other)?;
+        let text = yaml_writer::write(&file.to_value()).map_err(io::Error::other)?;
         replace(path, text.as_bytes()).map_err(|source| CliError::file("write", path, source))?;
         Ok(result)
     }

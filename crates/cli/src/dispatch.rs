@@ -4,9 +4,9 @@ use crate::arguments::{Cli, Command};
 #[cfg(feature = "local")]
 use crate::commands::local;
 use crate::commands::{
-    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, force_unlock, get,
-    import, limit, list, login, logout, logs, outputs, refresh_runner, retention, rollback, state,
-    status, switch, token, update, variables, version, wait, whoami,
+    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, explain,
+    force_unlock, get, import, limit, list, login, logout, logs, outputs, refresh_runner,
+    retention, rollback, state, status, switch, token, update, variables, version, wait, whoami,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -85,7 +85,7 @@ async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, 
         Command::Delete(arguments) => delete::run(arguments, client, output).await,
         Command::Set(arguments) => variables::set(arguments, client, output).await,
         Command::Unset(arguments) => variables::unset(arguments, client, output).await,
-        Command::Explain(arguments) => variables::explain(arguments, client, output).await,
+        Command::Explain(arguments) => explain::run(arguments, client, output).await,
         Command::Deploy(arguments) => deploy::run(arguments, client, output).await,
         Command::Plan(arguments) => deploy::plan(arguments, client, output).await,
         Command::Rollback(arguments) => rollback::run(arguments, client, output).await,

@@ -2,9 +2,9 @@
 
 use crate::assignment::AssignmentError;
 use crate::exit::Exit;
-use crate::yaml::YamlError;
 use canyon_api::client::ClientError;
 use canyon_api::error::ErrorBody;
+use canyon_domain::yaml::YamlError;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

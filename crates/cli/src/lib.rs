@@ -60,7 +60,7 @@ mod table;
 mod timed_log;
 mod value_completion;
 mod variables;
-mod yaml;
+mod yaml_writer;
 
 use arguments::{Cli, Global};
 use clap::FromArgMatches as _;

@@ -1,7 +1,7 @@
 //! The only module that writes: results to stdout, everything else to stderr.
 
 use crate::error::CliError;
-use crate::{hint, jq, table, yaml};
+use crate::{hint, jq, table, yaml_writer};
 use canyon_domain::json::Json;
 use clap::ValueEnum;
 use rustix::termios::tcgetwinsize;
@@ -63,7 +63,7 @@ impl Output {
     /// Writes a value as YAML or as JSON.
     pub(crate) fn value(self, value: &Value) -> Result<(), CliError> {
         if self.format == Format::Yaml {
-            return self.text(&yaml::write(value).map_err(io::Error::other)?);
+            return self.text(&yaml_writer::write(value).map_err(io::Error::other)?);
         }
         self.json(value)
     }
@@ -71,7 +71,7 @@ impl Output {
     /// Writes a value as YAML or as JSON, with every digit of its numbers.
     pub(crate) fn exact(self, value: &Json) -> Result<(), CliError> {
         if self.format == Format::Yaml {
-            return self.text(&yaml::write_exact(value).map_err(io::Error::other)?);
+            return self.text(&yaml_writer::write_exact(value).map_err(io::Error::other)?);
         }
         self.json(value)
     }

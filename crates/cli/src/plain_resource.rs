@@ -33,13 +33,14 @@ macro_rules! plain_resources {
             }
 
             /// The path of the list of its resources.
-            pub(crate) fn path(self) -> &'static str {
-                match self { $(Self::$one => $path,)+ }
+            pub(crate) fn path(self) -> impl Iterator<Item = &'static str> {
+                let path = match self { $(Self::$one => $path,)+ };
+                path.split('/')
             }
 
             /// Whether an update replaces each part that it gives, and a part has more than one value.
             pub(crate) fn replaces_parts(self) -> bool {
-                !matches!(self, Self::SecretStore | Self::EnvironmentType)
+                !matches!(self, Self::SecretStore | Self::EnvironmentType | Self::Definition)
             }
 
             /// The columns of a list.
@@ -142,6 +143,16 @@ plain_resources! {
         update: "A profile; --set changes single values, and a `job` in --set-yaml replaces the stored one",
         delete: "A runner profile: deployments that need it fail from then on",
         list: "Profiles of runners",
+    }
+    Definition, Definitions {
+        noun: "resource definition", singular: "definition", plural: "definitions", path: "resources/defs",
+        short: ["resource-definition", "resource-definitions"],
+        columns: ["id", "type", "driver_type", "name", "updated_at"],
+        create: "A resource definition: what makes the resources of a type; from a file of definitions: `canyon create -f FILE`",
+        get: "A resource definition; secret values are not shown",
+        update: "A resource definition: what is given is merged into it, and lists are replaced",
+        delete: "A resource definition that no resource has",
+        list: "Resource definitions",
     }
     SecretStore, SecretStores {
         noun: "secret store", singular: "secret-store", plural: "secret-stores", path: "secret-stores",

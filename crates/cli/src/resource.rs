@@ -245,7 +245,7 @@ pub(crate) fn collection(kind: Kind, project: Option<&str>) -> Vec<&str> {
         (Kind::Project, _) => vec!["projects"],
         (Kind::Environment, Some(project)) => vec!["projects", project, "envs"],
         (Kind::Environment, None) => vec!["envs"],
-        (Kind::Plain(kind), _) => vec![kind.path()],
+        (Kind::Plain(kind), _) => kind.path().collect(),
         (Kind::ConcurrencyLimit, _) => vec!["concurrency-limits"],
         (Kind::Agent, _) => vec!["agents"],
         (Kind::Token, _) => vec!["tokens"],

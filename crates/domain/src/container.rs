@@ -60,7 +60,7 @@ const MAX_VARIABLES: usize = 64;
 /// Maximum length of all variables together, in bytes.
 const MAX_VARIABLE_BYTES: usize = 64 * 1024;
 /// Maximum length of the inputs as JSON, in bytes.
-const MAX_INPUTS: usize = 256 * 1024;
+pub const MAX_INPUTS: usize = 256 * 1024;
 
 const CONTAINER_IMAGE: Shape = Shape {
     rule: "a container image, such as registry.example.com/team/image:tag",

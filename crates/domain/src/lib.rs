@@ -19,6 +19,7 @@ pub mod concurrency;
 pub mod container;
 pub mod container_log;
 pub mod deadline;
+pub mod definition;
 mod deletion_protection;
 pub mod deployment;
 pub mod deployment_expiry;
@@ -90,6 +91,7 @@ pub mod unwritten_state;
 pub mod variable_scope;
 pub mod variables;
 pub mod waiting;
+pub mod yaml;
 
 pub use runner::{job_identity, state_storage, trust};
 

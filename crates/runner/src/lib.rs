@@ -86,7 +86,7 @@ pub async fn serve(settings: Settings, workspace: Workspace) -> Exit {
         Err(exit) => return exit,
     };
     match session.job.bundle.container.take() {
-        Some(task) => container::serve(session, task, settings, workspace, stop).await,
+        Some(task) => Box::pin(container::serve(session, task, settings, workspace, stop)).await,
         None => run::serve(session, settings, workspace, stop).await,
     }
 }

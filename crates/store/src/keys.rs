@@ -19,6 +19,7 @@ pub use of_callers::{
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_domain::concurrency::{ConcurrencySlot, LimitScope};
+use canyon_domain::definition::DefinitionId;
 use canyon_domain::deployment::Status;
 use canyon_domain::event_source::{self, EventSourceId};
 use canyon_domain::ids::{
@@ -145,6 +146,16 @@ pub fn secret_store(of: OrgUuid, id: &SecretStoreId) -> Key {
 /// Partition of an organization's secret stores.
 pub fn secret_stores(of: OrgUuid) -> String {
     format!("{}#stores", org(of))
+}
+
+/// A resource definition.
+pub fn definition(of: OrgUuid, id: &DefinitionId) -> Key {
+    Key::new(definitions(of), id.as_str())
+}
+
+/// Partition of an organization's resource definitions.
+pub fn definitions(of: OrgUuid) -> String {
+    format!("{}#definitions", org(of))
 }
 
 /// The variables of a scope.

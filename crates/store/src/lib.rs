@@ -15,6 +15,7 @@ pub mod blobs;
 pub mod concurrency;
 pub mod conditional;
 pub mod contention;
+pub mod definitions;
 mod deployment_ends;
 pub mod deployment_item;
 pub mod deployment_lists;

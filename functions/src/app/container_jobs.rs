@@ -15,19 +15,22 @@ use canyon_domain::principal::Principal;
 use canyon_domain::resource::MAX_RESOURCES;
 use canyon_domain::resource_name::ResourceName;
 use canyon_domain::runner::container_limits::ContainerRefusal;
+use serde_json::{Map, Value};
 
 /// What a request wants of a resource.
 #[derive(Clone, Debug)]
 pub struct ResourceRequest {
     /// The resource.
     pub name: ResourceName,
-    /// The job to run. A destroy may omit it.
+    /// The job to run. Without it, a deployment runs what the resource's definition says, and a destroy what has created it.
     pub job: Option<ContainerJob>,
+    /// The inputs of the resource, for its definition.
+    pub params: Map<String, Value>,
 }
 
 /// Where the container job of a new deployment is from.
 pub(super) enum ContainerSource {
-    /// Its request, with the sealed values of its secrets.
+    /// Its request, or a resource definition; with the sealed values of its secrets.
     Request(Box<ContainerTask>, SealedInputs),
     /// The deployment that has created its resource.
     Deployment(Box<Bundle>),
@@ -42,9 +45,15 @@ impl App {
         wanted: &ResourceRequest,
         environment: &Environment,
     ) -> Result<ContainerSource, AppError> {
-        let ResourceRequest { name, job } = wanted;
+        let ResourceRequest { name, job, params } = wanted;
+        if job.is_none() && order.mode == Mode::Deploy {
+            let mut job = self.defined_job(by, name, params, environment).await?;
+            let sealed = self.seal_inputs(by.org, &job.take_secret_values(), environment).await?;
+            let task = ContainerTask { resource: name.clone(), job, digest: None };
+            return Ok(ContainerSource::Request(Box::new(task), sealed));
+        }
         if let Some(job) = job {
-            let sealed = self.seal_inputs(by.org, order, environment).await?;
+            let sealed = self.seal_inputs(by.org, &order.secret_inputs, environment).await?;
             let (resource, job) = (name.clone(), job.clone());
             let task = ContainerTask { resource, job, digest: None };
             return Ok(ContainerSource::Request(Box::new(task), sealed));
@@ -130,7 +139,10 @@ impl App {
         order: &DeploymentRequest,
         environment: &Environment,
     ) -> Option<DeploymentId> {
-        let wanted = order.resource.as_ref().filter(|wanted| wanted.job.is_none())?;
+        // A deployment without a job runs that of a definition.
+        let repeats =
+            |wanted: &&ResourceRequest| wanted.job.is_none() && order.mode != Mode::Deploy;
+        let wanted = order.resource.as_ref().filter(repeats)?;
         environment.resources.get(&wanted.name)?.to_destroy()
     }
 }

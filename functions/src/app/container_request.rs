@@ -3,9 +3,10 @@
 use super::container_jobs::ResourceRequest;
 use super::deploy::DeploymentRequest;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
-use canyon_domain::container::ContainerJob;
+use canyon_domain::container::{ContainerJob, MAX_INPUTS};
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::resource_name::{InvalidResourceName, ResourceName};
+use serde_json::Value;
 
 /// The resource of a container job whose request names none.
 const DEFAULT_RESOURCE: &str = "container";
@@ -23,6 +24,9 @@ pub(super) fn parse(
         }
     });
     if body.container.is_none() && body.resource.is_none() {
+        if body.params.is_some() {
+            faults.add("params", "needs `resource`");
+        }
         return None;
     }
     let text = body.resource.as_deref().unwrap_or(DEFAULT_RESOURCE);
@@ -31,9 +35,6 @@ pub(super) fn parse(
         faults.add("resource", error.to_string());
     }
     match body.mode {
-        RequestedMode::Deploy if body.container.is_none() => {
-            faults.add("container", "is required: it says what to run for `resource`");
-        }
         RequestedMode::Deploy | RequestedMode::Destroy => {}
         RequestedMode::PlanOnly => refuse_plan("mode", faults),
         RequestedMode::Rollback | RequestedMode::State => {
@@ -54,7 +55,19 @@ pub(super) fn parse(
         ("parallelism", body.parallelism.is_some()),
     ];
     refuse_given(&of_modules, faults);
-    Some(ResourceRequest { name: name.ok()?, job })
+    if body.params.is_some() && (body.container.is_some() || body.mode != RequestedMode::Deploy) {
+        faults.add(
+            "params",
+            "goes only with `mode: deploy` and without `container`, which has `inputs` of its own",
+        );
+    }
+    let length =
+        body.params.as_ref().map_or(0, |params| Value::from(params.clone()).to_string().len());
+    if length > MAX_INPUTS {
+        faults.add("params", format!("have {length} bytes; {MAX_INPUTS} are allowed"));
+    }
+    let params = body.params.clone().unwrap_or_default();
+    Some(ResourceRequest { name: name.ok()?, job, params })
 }
 
 /// The faults of a request to repeat a container job: only the deployment that a rollback names tells its kind.

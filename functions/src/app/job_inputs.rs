@@ -24,14 +24,14 @@ use std::error::Error;
 pub(super) type SealedInputs = BTreeMap<String, String>;
 
 impl App {
-    /// Seals the secret inputs of a request.
+    /// Seals the secret inputs of a deployment.
     pub(super) async fn seal_inputs(
         &self,
         org: OrgUuid,
-        order: &DeploymentRequest,
+        secret_inputs: &BTreeMap<String, SecretJson>,
         environment: &Environment,
     ) -> Result<SealedInputs, AppError> {
-        if order.secret_inputs.is_empty() {
+        if secret_inputs.is_empty() {
             return Ok(SealedInputs::new());
         }
         let keys = self.master_keys.get().await?;
@@ -41,7 +41,7 @@ impl App {
             let sealed = keys.seal(&context, text.as_bytes(), self.entropy.as_ref());
             Ok((name.clone(), sealed.map_err(|error| broken(name, &error))?))
         };
-        order.secret_inputs.iter().map(seal).collect()
+        secret_inputs.iter().map(seal).collect()
     }
 
     /// The idempotency key of a request. With secret inputs, the digest of its body could reveal a short one.

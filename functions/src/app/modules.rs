@@ -58,7 +58,7 @@ impl From<ContainerSource> for ModuleToRun {
         match source {
             ContainerSource::Request(task, sealed_inputs) => {
                 let container = Some(*task);
-                Self { container, sealed_inputs, ..Self::from(Module::empty()) }
+                Self { sealed_inputs, container, ..Self::from(Module::empty()) }
             }
             ContainerSource::Deployment(bundle) => Self::from(*bundle),
         }
@@ -118,7 +118,8 @@ impl App {
         Ok(match (&order.module, order.mode) {
             (Some(module), Mode::Deploy | Mode::Destroy | Mode::State) => {
                 self.check_module(by, module, environment).await?;
-                let sealed_inputs = self.seal_inputs(by.org, order, environment).await?;
+                let sealed_inputs =
+                    self.seal_inputs(by.org, &order.secret_inputs, environment).await?;
                 ModuleToRun { sealed_inputs, ..ModuleToRun::from(module.clone()) }
             }
             (None, Mode::Deploy) => {

@@ -67,7 +67,6 @@ async fn what_a_container_job_does_not_have_is_refused_field_by_field() {
         ("rollback", false, "resource"),
         ("state", true, "container"),
         ("state", false, "resource"),
-        ("deploy", false, "container"),
     ] {
         let mut body = order_for("s3#photos");
         body["mode"] = json!(mode);
@@ -81,6 +80,20 @@ async fn what_a_container_job_does_not_have_is_refused_field_by_field() {
             refused.1
         );
     }
+    for (with_job, expected) in [(true, "without `container`"), (false, "needs `resource`")] {
+        let mut body = order_for("s3#photos");
+        body["params"] = json!({ "size": 1 });
+        if !with_job {
+            body.as_object_mut()
+                .unwrap()
+                .retain(|name, _| name != "container" && name != "resource");
+        }
+        let refused = api.post("/deployments", body).await;
+        assert!(refused.0 == 400 && faults(&refused).contains(&"params"), "{}", refused.1);
+        assert!(refused.1.to_string().contains(expected), "{}", refused.1);
+    }
+    let undefined = api.post("/deployments", order_without_job("deploy", "s3#photos")).await;
+    assert_eq!(undefined.0, 409, "no definition says what runs: {}", undefined.1);
     assert_eq!(everything(&api).await, before);
 }
 

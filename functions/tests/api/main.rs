@@ -28,6 +28,7 @@ mod confined_agents;
 mod container_jobs;
 mod container_requests;
 mod container_world;
+mod definitions;
 mod deploy_requests;
 mod deployed_modules;
 mod deployment_filters;

@@ -3,10 +3,9 @@
 use crate::body::read_file_or_stdin;
 use crate::error::CliError;
 use crate::variables::by_form;
-use crate::yaml;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use canyon_domain::json::Json;
+use canyon_domain::yaml;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -24,6 +23,9 @@ pub(crate) struct ContainerFlags {
     /// Set an input of the container job: `name=value`, where lists and maps are written in YAML or HCL
     #[arg(long, value_name = "NAME=VALUE", requires = "container")]
     input: Vec<String>,
+    /// Set an input of the resource, whose definition says what runs: `name=value`, where lists and maps are written in YAML or HCL
+    #[arg(long, value_name = "NAME=VALUE", requires = "resource", conflicts_with = "container")]
+    param: Vec<String>,
     /// Give the container job a local file: `path=@file`, where the path lies in its shared directory
     #[arg(long, value_name = "PATH=@FILE", requires = "container")]
     file: Vec<String>,
@@ -42,6 +44,7 @@ pub(crate) struct ResourceFlag {
 pub(crate) struct ContainerOfRequest {
     pub(crate) container: Option<Value>,
     pub(crate) resource: Option<String>,
+    pub(crate) params: Option<Map<String, Value>>,
 }
 
 impl ContainerFlags {
@@ -59,7 +62,7 @@ impl ContainerFlags {
     pub(crate) fn resolve(&self) -> Result<ContainerOfRequest, CliError> {
         let resource = self.resource.resource.clone();
         let Some(path) = &self.container else {
-            return Ok(ContainerOfRequest { container: None, resource });
+            return Ok(ContainerOfRequest { container: None, resource, params: self.params()? });
         };
         let shown = path.display().to_string();
         let read: Value = yaml::parse(&read_file_or_stdin(path)?, &shown)?;
@@ -70,10 +73,8 @@ impl ContainerFlags {
             ));
         };
         for given in &self.input {
-            let (name, value) = parts("--input", given, "name=value")?;
-            let value = by_form(value)
-                .map_err(|reason| CliError::usage(format!("--input `{name}`: {reason}")))?;
-            insert(&mut job, "inputs", name, value_of(&value)?)?;
+            let (name, value) = named_value("--input", given)?;
+            insert(&mut job, "inputs", name, value)?;
         }
         for given in &self.file {
             let (name, file) = parts("--file", given, "path=@file")?;
@@ -82,17 +83,32 @@ impl ContainerFlags {
             })?;
             insert(&mut job, "files", name, content(Path::new(file))?)?;
         }
-        Ok(ContainerOfRequest { container: Some(Value::Object(job)), resource })
+        Ok(ContainerOfRequest { container: Some(Value::Object(job)), resource, params: None })
     }
+
+    /// The inputs of the resource, if any are given.
+    fn params(&self) -> Result<Option<Map<String, Value>>, CliError> {
+        let read = |given: &String| {
+            let (name, value) = named_value("--param", given)?;
+            Ok((name.to_owned(), value))
+        };
+        let all = self.param.iter().map(read).collect::<Result<Map<_, _>, CliError>>()?;
+        Ok((!all.is_empty()).then_some(all))
+    }
+}
+
+/// The parts of `NAME=VALUE`.
+fn named_value<'a>(flag: &str, given: &'a str) -> Result<(&'a str, Value), CliError> {
+    let (name, value) = parts(flag, given, "name=value")?;
+    let wrong = |reason: String| CliError::usage(format!("{flag} `{name}`: {reason}"));
+    let value = by_form(value).map_err(wrong)?;
+    let value =
+        serde_json::from_str(&value.to_string()).map_err(|error| wrong(error.to_string()))?;
+    Ok((name, value))
 }
 
 fn parts<'a>(flag: &str, given: &'a str, form: &str) -> Result<(&'a str, &'a str), CliError> {
     given.split_once('=').ok_or_else(|| CliError::usage(format!("{flag}: write it as {form}")))
-}
-
-fn value_of(value: &Json) -> Result<Value, CliError> {
-    serde_json::from_str(&value.to_string())
-        .map_err(|error| CliError::usage(format!("--input: {error}")))
 }
 
 /// Sets a member of the object `field` of the job.

@@ -1,6 +1,6 @@
 //! `canyon create`.
 
-use super::{exposed_variables, role_scopes, token};
+use super::{definition_files, exposed_variables, role_scopes, token};
 use crate::answer::json;
 use crate::body::BodyArguments;
 use crate::error::CliError;
@@ -10,12 +10,23 @@ use crate::plain_resource::{self, PlainKind};
 use crate::resource::{Kind, Resource};
 use canyon_api::client::{Client, ClientError};
 use serde_json::{Map, Value};
+use std::path::PathBuf;
 
 /// The resource to create.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
+    /// Create the resource definitions of a YAML file, or of stdin for `-`; repeatable
+    #[arg(
+        short,
+        long = "filename",
+        value_name = "FILE",
+        required = true,
+        allow_hyphen_values = true
+    )]
+    filename: Vec<PathBuf>,
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -65,7 +76,7 @@ enum What {
 impl Arguments {
     /// Whether the command needs no existing organization.
     pub(crate) fn is_organization(&self) -> bool {
-        matches!(self.what, What::Organization)
+        matches!(self.what, Some(What::Organization))
     }
 }
 
@@ -74,7 +85,10 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let (resource, body) = match arguments.what {
+    let Some(what) = arguments.what else {
+        return definition_files::create(&arguments.filename, client, output).await;
+    };
+    let (resource, body) = match what {
         What::Runner { id, body } => named(Resource::new(Kind::Runner, id), &body)?,
         What::RunnerRule { body } => (Resource::new(Kind::RunnerRule, String::new()), body.body()?),
         What::Project { id, body } => named(Resource::new(Kind::Project, id), &body)?,

@@ -31,7 +31,7 @@ use uuid::Uuid;
 
 /// What to deploy, and to which environment.
 #[derive(Debug, clap::Args)]
-#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["module", "destroy", "container"])))]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["module", "destroy", "container", "resource"])))]
 pub(crate) struct Arguments {
     /// The project
     project: String,
@@ -249,6 +249,7 @@ fn body(request: &Request, of: ModuleOfRequest, job: ContainerOfRequest) -> Depl
         module: of.module,
         container: job.container,
         resource: job.resource,
+        params: job.params,
         secret_inputs: of.secret_inputs,
         rollback_to_deployment_id: request.rollback_to,
         encrypted_outputs_recipient: joined(&flags.outputs_recipient),

@@ -1,4 +1,4 @@
-//! `canyon set variable`, `canyon unset variable`, `canyon list variables` and `canyon explain variables`.
+//! `canyon set variable`, `canyon unset variable`, `canyon list variables`; what `canyon explain variables` shows.
 
 use crate::body::read_file_or_stdin;
 use crate::commands::variable_scope::{Kind, Scope};
@@ -131,30 +131,6 @@ pub(crate) struct List {
     /// Only those whose values are in this secret store, of every scope
     #[arg(long, value_name = "ID", conflicts_with_all = ["organization", "project", "env", "environment_type", "runner"])]
     store: Option<String>,
-}
-
-/// What `canyon explain` explains.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ExplainArguments {
-    #[command(subcommand)]
-    what: Explain,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Explain {
-    /// The variables that a job of an environment gets, and from where
-    #[command(
-        visible_alias = "variable",
-        after_help = "\
-Example:
-  canyon explain variables shop dev"
-    )]
-    Variables {
-        /// The project
-        project: String,
-        /// The environment
-        env: String,
-    },
 }
 
 pub(crate) async fn set(
@@ -359,12 +335,12 @@ pub(crate) async fn list(given: List, client: &Client, output: Output) -> Result
 }
 
 /// Shows what a job of an environment gets.
-pub(crate) async fn explain(
-    arguments: ExplainArguments,
+pub(super) async fn explain(
+    project: String,
+    env: String,
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let Explain::Variables { project, env } = arguments.what;
     let found = match client.effective_variables(&project, &env).await {
         Ok(found) => found,
         Err(error) => return Err(Resource::environment(project, env).explain(client, error).await),

@@ -107,6 +107,6 @@ fn the_location_is_optional_for_ecs_agents_and_ec2_needs_an_acknowledgement() {
     `runner_configuration.job.region` is required
     `runner_configuration.job.cluster` is required
     `runner_configuration.job.subnets` is required
-    `runner_configuration.job.launch_type` is not a known field; the fields here are `region`, `cluster`, `subnets`, `execution_role_arn`, `security_groups`, `is_public_ip_enabled`, `image`, `task_role_arn`, `environment`, `secrets`, `cpu`, `memory`, `ephemeral_storage_gib`, `capacity_provider_strategy`, `tags`, `platform_version`, `architecture`, `log_group`, `identity`, `timeouts`
+    `runner_configuration.job.launch_type` is not a known field; the fields here are `region`, `cluster`, `subnets`, `execution_role_arn`, `security_groups`, `is_public_ip_enabled`, `image`, `allowed_images`, `task_role_arn`, `environment`, `secrets`, `cpu`, `memory`, `ephemeral_storage_gib`, `capacity_provider_strategy`, `tags`, `platform_version`, `architecture`, `log_group`, `identity`, `timeouts`
     "#);
 }

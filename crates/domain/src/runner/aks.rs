@@ -11,6 +11,7 @@ use super::{
 use crate::job_identity::AZURE_AUDIENCE;
 use crate::state_storage::StateStorage;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 properties! {
     /// `kubernetes-aks`.
@@ -57,6 +58,17 @@ impl Aks {
 impl Kind for Aks {
     fn job(&self) -> Option<JobSettings<'_>> {
         Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn cloud_cluster(&self) -> Option<Map<String, Value>> {
+        let it = &self.cluster;
+        let members = [
+            ("cluster_type", "aks"),
+            ("name", it.name.as_str()),
+            ("resource_group", it.resource_group.as_str()),
+            ("subscription_id", it.subscription_id.as_str()),
+        ];
+        Some(members.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
     }
 
     fn check_steps(&self) -> &'static [CheckStep] {

@@ -21,7 +21,7 @@ use crate::field_error::{FieldErrors, join};
 use crate::job_identity::JobIdentity;
 use crate::state_storage::StateStorage;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -141,6 +141,11 @@ impl RunnerConfiguration {
             JobSettings::Cluster(job) => Some(job),
             JobSettings::Ecs(_) | JobSettings::Docker(_) | JobSettings::Machine(_) => None,
         }
+    }
+
+    /// Its cluster at a cloud, in the words of resource definitions: `cluster_type`, `name` and where it is.
+    pub fn cloud_cluster(&self) -> Option<Map<String, Value>> {
+        self.kind().cloud_cluster()
     }
 
     /// The job, if the jobs are tasks on ECS.

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::state_storage::StateStorage;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 properties! {
     /// `kubernetes-eks`.
@@ -78,6 +79,13 @@ impl Eks {
 impl Kind for Eks {
     fn job(&self) -> Option<JobSettings<'_>> {
         Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn cloud_cluster(&self) -> Option<Map<String, Value>> {
+        let it = &self.cluster;
+        let members =
+            [("cluster_type", "eks"), ("name", it.name.as_str()), ("region", it.region.as_str())];
+        Some(members.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
     }
 
     fn check_steps(&self) -> &'static [CheckStep] {

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::state_storage::StateStorage;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 properties! {
     /// `kubernetes-gke`.
@@ -60,6 +61,18 @@ impl Gke {
 impl Kind for Gke {
     fn job(&self) -> Option<JobSettings<'_>> {
         Some(JobSettings::Cluster(&self.job))
+    }
+
+    fn cloud_cluster(&self) -> Option<Map<String, Value>> {
+        let it = &self.cluster;
+        let members = [
+            ("cluster_type", "gke"),
+            ("name", it.name.as_str()),
+            ("project_id", it.project_id.as_str()),
+            ("zone", it.location.as_str()),
+            ("region", it.location.as_str()),
+        ];
+        Some(members.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
     }
 
     fn check_steps(&self) -> &'static [CheckStep] {

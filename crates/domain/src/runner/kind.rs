@@ -10,6 +10,7 @@ use super::timeouts::TimeoutSettings;
 use super::trust::{Grants, TrustSubject};
 use crate::job_identity::JobIdentity;
 use crate::state_storage::StateStorage;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// What all runners of a type have in common.
@@ -70,6 +71,11 @@ pub(crate) trait Kind {
     /// The steps of a check after the definition. If an agent launches the jobs, only the agent could test what
     /// follows [`CheckStep::Agent`].
     fn check_steps(&self) -> &'static [CheckStep];
+
+    /// Its cluster at a cloud, in the words of resource definitions.
+    fn cloud_cluster(&self) -> Option<Map<String, Value>> {
+        None
+    }
 
     /// The agent settings, if agents launch its jobs.
     fn agent_settings(&self) -> Option<&AgentSettings> {

@@ -146,7 +146,7 @@ fn one_answer_names_every_fault() {
     `arm` is not known
     `runner_configuration.job.timeouts.stop_seconds` must be a whole number from 5 to 120
     `runner_configuration.job.memory` must be 2048 to 8192 in steps of 1024 when `cpu` is 1024
-    `runner_configuration.job.clustr` is not a known field; the fields here are `region`, `cluster`, `subnets`, `execution_role_arn`, `security_groups`, `is_public_ip_enabled`, `image`, `task_role_arn`, `environment`, `secrets`, `cpu`, `memory`, `ephemeral_storage_gib`, `capacity_provider_strategy`, `tags`, `platform_version`, `architecture`, `log_group`, `identity`, `timeouts`
+    `runner_configuration.job.clustr` is not a known field; the fields here are `region`, `cluster`, `subnets`, `execution_role_arn`, `security_groups`, `is_public_ip_enabled`, `image`, `allowed_images`, `task_role_arn`, `environment`, `secrets`, `cpu`, `memory`, `ephemeral_storage_gib`, `capacity_provider_strategy`, `tags`, `platform_version`, `architecture`, `log_group`, `identity`, `timeouts`
     `state_storage_configuration.path_prefix` must be a path such as path/to/states: letters, digits and ._- between slashes, without `.` or `..`
     "#);
 }

@@ -47,7 +47,10 @@ impl DockerDispatcher {
             image: Some(plan.image.to_owned()),
             labels: Some(plan.labels(launch)),
             network_disabled: Some(true),
-            host_config: Some(HostConfig { mounts: Some(mounts.collect()), ..HostConfig::default() }),
+            host_config: Some(HostConfig {
+                mounts: Some(mounts.collect()),
+                ..HostConfig::default()
+            }),
             ..ContainerCreateBody::default()
         };
         match docker.create_container(Some(how), body).await {

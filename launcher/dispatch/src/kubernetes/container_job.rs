@@ -77,7 +77,9 @@ fn inject(runner: &Container, with_git: bool) -> Container {
         image: runner.image.clone(),
         image_pull_policy: runner.image_pull_policy.clone(),
         // The image's entry point is the runner, as for modules.
-        args: Some(["inject", INJECT_DIRECTORY].into_iter().chain(option).map(str::to_owned).collect()),
+        args: Some(
+            ["inject", INJECT_DIRECTORY].into_iter().chain(option).map(str::to_owned).collect(),
+        ),
         resources: runner.resources.clone(),
         security_context: Some(context),
         // Its error is then in the pod's status.

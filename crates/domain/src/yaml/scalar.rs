@@ -6,7 +6,11 @@ use super::Tree;
 ///
 /// Numbers that would change are refused: a number with a leading zero (`012345678901` is an account
 /// id, not 12345678901), and one of more than 64 bits where [`Tree::number`] cannot hold it.
-pub(crate) fn typed<T: Tree>(text: &str) -> Result<T, &'static str> {
+///
+/// # Errors
+///
+/// What the scalar is that JSON has not.
+pub fn typed<T: Tree>(text: &str) -> Result<T, &'static str> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(T::null()),
         "true" | "True" | "TRUE" => return Ok(T::boolean(true)),

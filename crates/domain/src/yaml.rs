@@ -1,6 +1,6 @@
-//! Reads and writes YAML: exactly the part of it that JSON can express.
+//! Reads YAML: exactly the part of it that JSON can express.
 //!
-//! The server accepts JSON only; only this module reads YAML. It refuses the surprising and dangerous
+//! Requests are JSON; only some texts in them are YAML, as some files of the command line are. This module refuses the surprising and dangerous
 //! parts of YAML, with their line: anchors and aliases (a few lines can stand for gigabytes,
 //! CVE-2019-11253), merge keys, tags, duplicate keys, several documents, deep nesting. Plain scalars
 //! follow the core schema of YAML 1.2 (10.3.2), in which `no` and `on` are text.
@@ -8,12 +8,10 @@
 mod scalar;
 mod tree;
 
-pub(crate) use scalar::typed;
-pub(crate) use tree::Tree;
+pub use scalar::typed;
+pub use tree::Tree;
 
-use canyon_domain::json::Json;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput};
-use serde_json::Value;
 use std::collections::HashMap;
 
 /// Deepest nesting; the server has the same limit for JSON.
@@ -24,15 +22,15 @@ const ALIAS: &str = "an alias (`*name`); write the value out";
 /// Why a text was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}, line {line}, column {column}: {reason}")]
-pub(crate) struct YamlError {
+pub struct YamlError {
     /// The name of the file, or of another source of the text.
-    pub(crate) origin: String,
+    pub origin: String,
     /// Counted from 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// Counted from 1.
-    pub(crate) column: usize,
+    pub column: usize,
     /// What is wrong; never the value, which may be a secret.
-    pub(crate) reason: String,
+    pub reason: String,
 }
 
 /// Reads the one document in `text`; an empty one is null. `origin` names the text in errors.
@@ -40,46 +38,32 @@ pub(crate) struct YamlError {
 /// # Errors
 ///
 /// [`YamlError`] when the text is not YAML, or is YAML that this module refuses.
-pub(crate) fn parse<T: Tree>(text: &str, origin: &str) -> Result<T, YamlError> {
+pub fn parse<T: Tree>(text: &str, origin: &str) -> Result<T, YamlError> {
+    read(text, origin, Reader::document)
+}
+
+/// Reads every document in `text`, without the empty ones.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn parse_all<T: Tree>(text: &str, origin: &str) -> Result<Vec<T>, YamlError> {
+    read(text, origin, Reader::documents)
+}
+
+fn read<'t, T>(
+    text: &'t str,
+    origin: &str,
+    how: impl FnOnce(&mut Reader<'t>) -> Result<T, Fault>,
+) -> Result<T, YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { parser: Parser::new_from_str(text) };
-    reader.document().map_err(|fault| YamlError {
+    how(&mut reader).map_err(|fault| YamlError {
         origin: origin.to_owned(),
         line: fault.at.line(),
         column: fault.at.col() + 1,
         reason: fault.reason,
     })
-}
-
-/// Writes `value` so that [`parse`] and any other reader of YAML returns it.
-///
-/// # Errors
-///
-/// When the value cannot be written; every JSON value can.
-pub(crate) fn write(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
-    // Long texts stay on one line: a folded URL cannot be copied.
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(value, options)
-}
-
-/// Writes `value` with every digit of its numbers.
-///
-/// # Errors
-///
-/// The errors of [`write()`].
-pub(crate) fn write_exact(value: &Json) -> Result<String, serde_saphyr::ser::Error> {
-    let text = value.to_string();
-    // A placeholder that occurs nowhere in the text, for each number that the writer cannot write.
-    let mut placeholder = "number-x".to_owned();
-    while text.contains(&placeholder) {
-        placeholder.push('x');
-    }
-    let (value, numbers) = tree::without_long_numbers(value, &placeholder);
-    let mut written = write(&value)?;
-    for (index, number) in numbers.iter().enumerate() {
-        written = written.replacen(&format!("{placeholder}-{index}-"), number, 1);
-    }
-    Ok(written)
 }
 
 struct Fault {
@@ -131,6 +115,23 @@ impl<'t> Reader<'t> {
                 | Event::DocumentEnd
                 | Event::Nothing => {}
                 node => value = Some(self.node(node, span, 1)?),
+            }
+        }
+    }
+
+    fn documents<T: Tree>(&mut self) -> Result<Vec<T>, Fault> {
+        let mut values = Vec::new();
+        loop {
+            let (event, span) = self.next()?;
+            match event {
+                Event::StreamEnd => return Ok(values),
+                Event::StreamStart
+                | Event::DocumentStart(_)
+                | Event::DocumentEnd
+                | Event::Nothing => {}
+                // What stands between two `---`.
+                Event::Scalar(text, ScalarStyle::Plain, ..) if text.is_empty() => {}
+                node => values.push(self.node(node, span, 1)?),
             }
         }
     }

@@ -1,0 +1,377 @@
+//! From the name of a resource to the container job that makes it: chooses its definition, and follows references.
+//!
+//! Definitions without a container job (`config`, for example) are evaluated here. The outputs of container jobs are those of
+//! their last success: the caller reads them, and resolves again ([`ResolveError::Unread`]).
+
+use super::container_job::{self, JobPlacement};
+use super::criterion::MatchTarget;
+use super::matching::{ChooseError, choose};
+use super::placeholder::{self, OutputReference, Part};
+use super::template::{self, Data};
+use super::{Definition, DefinitionId, Driver, secrets};
+use crate::container::ContainerJob;
+use crate::field_error::FieldErrors;
+use crate::ids::{EnvUuid, OrgId, RunnerId};
+use crate::resource_name::ResourceName;
+use crate::run_context::{ESCAPED_OPENING, OPENING};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+
+/// The resource whose outputs say where jobs of `humanitec/container-runner` run.
+const CONFIG: &str = "config#container-runner";
+/// The longest chain of references.
+const MAX_DEPTH: usize = 16;
+
+/// The values and the secrets of a driver's inputs.
+type Inputs = (Map<String, Value>, Map<String, Value>);
+
+/// Outputs by name.
+pub type Outputs = Map<String, Value>;
+
+/// What is known of the organization and the environment.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The definitions, with the values of their secrets.
+    pub definitions: &'a [Definition],
+    /// The organization.
+    pub org: &'a OrgId,
+    /// The environment.
+    pub target: MatchTarget<'a>,
+    /// The environment's uuid.
+    pub environment: EnvUuid,
+    /// The outputs of container jobs that were read.
+    pub outputs: &'a BTreeMap<ResourceName, Outputs>,
+}
+
+/// What makes a resource.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The definition.
+    pub definition: DefinitionId,
+    /// The job.
+    pub job: ContainerJob,
+    /// Where it runs.
+    pub placement: Placement,
+}
+
+/// Where a job of a definition runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placement {
+    /// What the definition itself says.
+    pub job: JobPlacement,
+    /// The cluster with its account, if a definition names one.
+    pub cluster: Option<Map<String, Value>>,
+    /// The runner whose agent launches the job.
+    pub agent: Option<RunnerId>,
+}
+
+/// Why a resource cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// It has no definition.
+    #[error(transparent)]
+    Choose(#[from] ChooseError),
+    /// The outputs of this resource must be read first.
+    #[error("the outputs of `{0}` are not read yet")]
+    Unread(ResourceName),
+    /// Definitions refer to each other.
+    #[error("resource definitions refer to each other in a circle: {}", path(.0))]
+    Cycle(Vec<ResourceName>),
+    /// A chain is too long.
+    #[error("resource definitions refer to each other over more than {MAX_DEPTH} steps: {}", path(.0))]
+    TooDeep(Vec<ResourceName>),
+    /// A reference is to nothing.
+    #[error("resource definition `{definition}` refers to output `{output}` of `{resource}`, which has {}", named(.known))]
+    NoOutput {
+        /// The definition.
+        definition: DefinitionId,
+        /// The resource that it refers to.
+        resource: Box<ResourceName>,
+        /// The output.
+        output: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The definition cannot be used for this resource.
+    #[error("resource definition `{definition}` cannot be used for `{resource}`: {reason}")]
+    Unusable {
+        /// The definition.
+        definition: DefinitionId,
+        /// The resource.
+        resource: Box<ResourceName>,
+        /// Why.
+        reason: String,
+    },
+}
+
+fn path(of: &[ResourceName]) -> String {
+    of.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" → ")
+}
+
+fn named(known: &[String]) -> String {
+    match known {
+        [] => "no outputs".to_owned(),
+        known => format!("the outputs `{}`", known.join("`, `")),
+    }
+}
+
+/// The job that makes `name`, from its inputs `params`.
+///
+/// # Errors
+///
+/// [`ResolveError`]; after [`ResolveError::Unread`], with more outputs the next call goes further.
+pub fn resolve(
+    name: &ResourceName,
+    params: &Map<String, Value>,
+    known: Known<'_>,
+) -> Result<Resolved, ResolveError> {
+    let mut resolver = Resolver { known, stack: Vec::new(), done: BTreeMap::new() };
+    let definition = choose(known.definitions, name, known.target)?;
+    let unusable = |reason: String| unusable(definition, name, reason);
+    if !definition.driver.runs_a_container() {
+        return Err(unusable(format!(
+            "its driver `{}` runs nothing; other definitions can refer to its outputs",
+            definition.driver
+        )));
+    }
+    resolver.stack.push(name.clone());
+    let (values, secret) = resolver.inputs(definition, name)?;
+    let read = container_job::read(definition.driver, &values, &secret, Some(params));
+    let (job, place) = match read {
+        (Some(read), _) => read,
+        (None, faults) => return Err(unusable(faults_text(&faults))),
+    };
+    let mut placement =
+        Placement { cluster: place.cluster.clone(), job: place, ..Placement::default() };
+    if definition.driver == Driver::ContainerRunner {
+        resolver.place(&mut placement, definition, name)?;
+    }
+    Ok(Resolved { definition: definition.id.clone(), job, placement })
+}
+
+fn unusable(definition: &Definition, name: &ResourceName, reason: String) -> ResolveError {
+    ResolveError::Unusable {
+        definition: definition.id.clone(),
+        resource: Box::new(name.clone()),
+        reason,
+    }
+}
+
+fn faults_text(faults: &FieldErrors) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// The outputs of a definition without a container job.
+#[derive(Clone, Debug, Default)]
+struct Evaluated {
+    outputs: Outputs,
+    secrets: Outputs,
+}
+
+struct Resolver<'a> {
+    known: Known<'a>,
+    stack: Vec<ResourceName>,
+    done: BTreeMap<ResourceName, Evaluated>,
+}
+
+impl Resolver<'_> {
+    /// Where jobs of `humanitec/container-runner` run.
+    fn place(
+        &mut self,
+        placement: &mut Placement,
+        of: &Definition,
+        name: &ResourceName,
+    ) -> Result<(), ResolveError> {
+        let config: ResourceName =
+            CONFIG.parse().map_err(|error| unusable(of, name, format!("{error}")))?;
+        let Evaluated { mut outputs, secrets } = self.evaluate(&config)?;
+        let wrong = |what: &str| unusable(of, name, format!("`{config}` {what}"));
+        match outputs.remove("cluster") {
+            Some(Value::Object(cluster)) => placement.cluster = Some(cluster),
+            None | Some(Value::Null) => {}
+            Some(_) => return Err(wrong("has an output `cluster` that is no object")),
+        }
+        let agent = secrets.get("agent_url").or_else(|| outputs.get("agent_url"));
+        match agent {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) if text.is_empty() => {}
+            Some(Value::String(text)) => {
+                let runner = text.strip_prefix(AGENT_URL).unwrap_or(text).parse();
+                placement.agent =
+                    Some(runner.map_err(|_| {
+                        wrong("has an `agent_url` that is of no `humanitec/agent`")
+                    })?);
+            }
+            Some(_) => return Err(wrong("has an output `agent_url` that is no text")),
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, name: &ResourceName) -> Result<Evaluated, ResolveError> {
+        if let Some(done) = self.done.get(name) {
+            return Ok(done.clone());
+        }
+        let is_cycle = self.stack.contains(name);
+        if is_cycle || self.stack.len() >= MAX_DEPTH {
+            let mut path = self.stack.clone();
+            path.push(name.clone());
+            return Err(if is_cycle {
+                ResolveError::Cycle(path)
+            } else {
+                ResolveError::TooDeep(path)
+            });
+        }
+        let definition = choose(self.known.definitions, name, self.known.target)?;
+        if definition.driver.runs_a_container() {
+            let outputs = self.known.outputs.get(name).cloned();
+            let outputs = outputs.ok_or_else(|| ResolveError::Unread(name.clone()))?;
+            return Ok(Evaluated { outputs, ..Evaluated::default() });
+        }
+        self.stack.push(name.clone());
+        let inputs = self.inputs(definition, name)?;
+        self.stack.pop();
+        let evaluated =
+            outputs_of(definition, inputs).map_err(|reason| unusable(definition, name, reason))?;
+        self.done.insert(name.clone(), evaluated.clone());
+        Ok(evaluated)
+    }
+
+    /// The inputs of the driver, with the values of their placeholders.
+    fn inputs(
+        &mut self,
+        definition: &Definition,
+        name: &ResourceName,
+    ) -> Result<Inputs, ResolveError> {
+        let (mut values, mut secret) = (definition.values.clone(), definition.secrets.clone());
+        self.fill_in(&mut values, definition, name)?;
+        let mut filled = Ok(());
+        secrets::each_leaf(&mut secret, "", &mut |_, leaf| {
+            if filled.is_ok() && !secrets::close(leaf) {
+                filled = self.fill_in(leaf, definition, name);
+            }
+        });
+        filled.map(|()| (values, secret))
+    }
+
+    /// Replaces the placeholders in the texts of `tree`.
+    fn fill_in(
+        &mut self,
+        tree: &mut Map<String, Value>,
+        definition: &Definition,
+        name: &ResourceName,
+    ) -> Result<(), ResolveError> {
+        placeholder::each_text_of::<ResolveError>(tree, "", &mut |_, text| {
+            let written = text.as_str().unwrap_or_default();
+            let parts = placeholder::parse(written)
+                .map_err(|error| unusable(definition, name, error.to_string()))?;
+            *text = self.value_of(&parts, definition, name)?;
+            Ok(())
+        })
+    }
+
+    fn value_of(
+        &mut self,
+        parts: &[Part],
+        definition: &Definition,
+        name: &ResourceName,
+    ) -> Result<Value, ResolveError> {
+        if let [Part::Output(reference)] = parts {
+            return self.output(reference, definition, name).map(escaped);
+        }
+        let mut text = String::new();
+        for part in parts {
+            match part {
+                Part::Text(plain) => text.push_str(&plain.replace(OPENING, ESCAPED_OPENING)),
+                Part::Context(key) => text.push_str(&self.context(key, name)),
+                Part::Output(reference) => {
+                    match escaped(self.output(reference, definition, name)?) {
+                        Value::String(plain) => text.push_str(&plain),
+                        other => text.push_str(&other.to_string()),
+                    }
+                }
+            }
+        }
+        Ok(Value::String(text))
+    }
+
+    /// What a key stands for. What only the run knows stays a reference, which the run fills in.
+    fn context(&self, key: &str, name: &ResourceName) -> String {
+        let Known { org, target, environment, .. } = self.known;
+        match key {
+            "res.id" => name.id().to_owned(),
+            "res.guresid" => {
+                let digest = Sha256::digest(format!("{environment}#{name}"));
+                hex::encode(&digest[..16])
+            }
+            key => match placeholder::canyons_key(key) {
+                Some("org.id") => org.to_string(),
+                Some("project.id") => target.project.to_string(),
+                Some("env.id") => target.env.to_string(),
+                Some("env_type.id") => target.env_type.to_string(),
+                Some(of_run) => format!("{OPENING}{of_run}}}"),
+                None => String::new(),
+            },
+        }
+    }
+
+    fn output(
+        &mut self,
+        reference: &OutputReference,
+        definition: &Definition,
+        name: &ResourceName,
+    ) -> Result<Value, ResolveError> {
+        let OutputReference { resource_type, class, id, path } = reference;
+        let class = class.as_deref().unwrap_or(name.class());
+        let id = id.as_deref().unwrap_or(name.id());
+        let other: ResourceName =
+            format!("{resource_type}.{class}#{id}").parse().map_err(|error| {
+                unusable(definition, name, format!("it refers to a resource that {error}"))
+            })?;
+        let Evaluated { outputs, secrets } = self.evaluate(&other)?;
+        let names: Vec<_> = path.iter().map(String::as_str).collect();
+        let found = secrets::at(&outputs, &names).or_else(|| secrets::at(&secrets, &names));
+        found.cloned().ok_or_else(|| ResolveError::NoOutput {
+            definition: definition.id.clone(),
+            resource: Box::new(other),
+            output: path.join("."),
+            known: outputs.keys().chain(secrets.keys()).cloned().collect(),
+        })
+    }
+}
+
+/// What stands before the id of a runner in an `agent_url`.
+const AGENT_URL: &str = "agent://";
+
+fn outputs_of(definition: &Definition, (values, secrets): Inputs) -> Result<Evaluated, String> {
+    Ok(match definition.driver {
+        Driver::Template => {
+            let data = Data { values: &values, secrets: &secrets, inputs: &Map::new() };
+            let render = |name: &str| {
+                template::render(name, data)
+                    .map_err(|reason| format!("its template `{name}` {reason}"))
+            };
+            Evaluated { outputs: render("outputs")?, secrets: render("secrets")? }
+        }
+        Driver::Agent => {
+            let id = values.get("id").and_then(Value::as_str).unwrap_or_default();
+            let url = ("url".to_owned(), Value::String(format!("{AGENT_URL}{id}")));
+            Evaluated { outputs: Map::from_iter([url]), ..Evaluated::default() }
+        }
+        Driver::Echo | Driver::Static => Evaluated { outputs: values, ..Evaluated::default() },
+        Driver::Container | Driver::ContainerRunner => Evaluated::default(),
+    })
+}
+
+/// The value as a run takes it: what looks like a reference in it stands for itself.
+fn escaped(mut value: Value) -> Value {
+    let escape = |_: &str, text: &mut Value| -> Result<(), std::convert::Infallible> {
+        if let Value::String(plain) = text {
+            *plain = plain.replace(OPENING, ESCAPED_OPENING);
+        }
+        Ok(())
+    };
+    let mut escape = escape;
+    let Ok(()) = placeholder::each_text(&mut value, "", &mut escape);
+    value
+}

@@ -1,0 +1,249 @@
+//! Resource definitions: who may write them, which one a resource gets, and what runs for it.
+
+use crate::container_world::{
+    begin, order_without_job, resources, succeeds, with_engine, with_runner,
+};
+use crate::harness::{Api, message};
+use serde_json::{Value, json};
+
+const DEFS: &str = "/resources/defs";
+
+fn echo(id: &str, resource_type: &str, values: &Value, criteria: &Value) -> Value {
+    json!({
+        "id": id, "name": id, "type": resource_type, "driver_type": "humanitec/echo",
+        "driver_inputs": { "values": values }, "criteria": criteria,
+    })
+}
+
+fn bucket(id: &str, more: &Value) -> Value {
+    let mut body = json!({
+        "id": id, "name": "S3 Bucket", "type": "s3", "driver_type": "humanitec/container-runner",
+        "driver_inputs": { "values": { "job": { "image": "acme/bucket:1", "command": ["/opt/bucket"] } } },
+        "criteria": [{ "env_type": "dev" }],
+    });
+    canyon_domain::merge_patch::merge_patch(&mut body, more.clone());
+    body
+}
+
+/// An environment on an engine, whose `config` names no cluster.
+async fn with_config() -> Api {
+    let api = with_engine().await;
+    let config =
+        echo("config-runner", "config", &json!({}), &json!([{ "res_id": "container-runner" }]));
+    api.make(DEFS, config).await;
+    api
+}
+
+async fn explained(api: &Api, resource: &str) -> Value {
+    let name = resource.replace('#', "%23");
+    let path = format!("/projects/shop/envs/main/resources/{name}/explanation");
+    let (status, found) = api.get(&path).await;
+    assert_eq!(status, 200, "{found}");
+    found
+}
+
+#[tokio::test]
+async fn a_resource_runs_the_job_of_its_definition_with_its_parameters() {
+    let api = with_config().await;
+    let files = json!({ "a.json": "{\"bucket\": \"${context.app.id}-${context.env.id}-${context.res.id}\"}" });
+    let more =
+        json!({ "driver_inputs": { "values": { "files": files, "append_logs_to_error": true } } });
+    api.make(DEFS, bucket("s3-bucket", &more)).await;
+    let mut order = order_without_job("deploy", "s3#photos");
+    order["params"] = json!({ "versioned": true });
+    let (job, claimed) = begin(&api, order).await;
+    let task = &claimed["bundle"]["container"];
+    assert_eq!(
+        (&task["resource"], &task["job"]["image"]),
+        (&json!("s3.default#photos"), &json!("acme/bucket:1"))
+    );
+    assert_eq!(task["job"]["inputs"], json!({ "versioned": true }));
+    assert_eq!(task["job"]["files"]["a.json"], "{\"bucket\": \"shop-main-photos\"}");
+    assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
+    job.succeed(&api).await;
+
+    // A destroy repeats that job, also when the definition has changed or is gone.
+    let refused = api.delete(&format!("{DEFS}/s3-bucket")).await;
+    assert_eq!(refused.0, 409, "{}", refused.1);
+    assert!(
+        message(&refused).contains("resource `s3.default#photos` of environment `main`"),
+        "{}",
+        refused.1
+    );
+    let forced = api.delete(&format!("{DEFS}/s3-bucket?force=true")).await;
+    assert_eq!(forced.0, 204, "{}", forced.1);
+    let (job, claimed) = begin(&api, order_without_job("destroy", "s3#photos")).await;
+    assert_eq!(claimed["bundle"]["container"]["job"]["image"], "acme/bucket:1");
+    assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
+    job.succeed(&api).await;
+    assert_eq!(resources(&api).await, []);
+}
+
+#[tokio::test]
+async fn secrets_of_a_definition_are_sealed_shown_to_no_caller_and_given_to_the_job() {
+    let api = with_config().await;
+    let secrets = json!({ "job": { "variables": { "TOKEN": { "value": "hunter${22}" } } } });
+    let made = api
+        .make(DEFS, bucket("s3-bucket", &json!({ "driver_inputs": { "secret_refs": secrets } })))
+        .await;
+    assert_eq!(
+        made["driver_inputs"]["secret_refs"]["job"]["variables"]["TOKEN"],
+        json!({ "sealed": true })
+    );
+    let changed = api.patch(&format!("{DEFS}/s3-bucket"), json!({ "name": "Other" })).await;
+    assert_eq!((changed.0, &changed.1["name"]), (200, &json!("Other")), "{}", changed.1);
+    let (_, listed) = api.get(DEFS).await;
+    assert!(!listed.to_string().contains("hunter${22}"), "{listed}");
+    let (_, claimed) = begin(&api, order_without_job("deploy", "s3")).await;
+    assert_eq!(
+        claimed["bundle"]["container"]["job"]["secret_variables"]["TOKEN"],
+        json!({ "sealed": true })
+    );
+    let secret =
+        claimed["variables"].as_array().unwrap().iter().find(|one| one["value"] == "hunter${22}");
+    assert_eq!(
+        secret.unwrap()["name"],
+        "secret_variables[\"TOKEN\"]",
+        "after a change of another field too"
+    );
+}
+
+#[tokio::test]
+async fn an_explanation_says_which_definition_a_resource_gets_and_what_would_run() {
+    let api = with_config().await;
+    api.make(DEFS, bucket("s3-general", &json!({ "criteria": [{}] }))).await;
+    api.make(DEFS, bucket("s3-of-dev", &json!({}))).await;
+    let found = explained(&api, "s3#photos").await;
+    assert_eq!(found["considered"][0]["id"], "s3-of-dev");
+    assert_eq!(found["considered"][0]["is_chosen"], true);
+    assert!(
+        found["considered"][1]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("less specific than that of `s3-of-dev`"),
+        "{found}"
+    );
+    assert_eq!((&found["image"], &found["runner_id"]), (&json!("acme/bucket:1"), &json!("engine")));
+    let found = explained(&api, "queue").await;
+    let problem = found["problem"].as_str().unwrap();
+    assert!(
+        problem.contains("no resource definition fits `queue.default#main`")
+            && problem.contains("canyon create -f"),
+        "{found}"
+    );
+}
+
+#[tokio::test]
+async fn a_definition_for_another_cluster_than_the_runners_is_refused_with_both() {
+    let api = Api::start().await;
+    let job = json!({ "namespace": "jobs", "service_account": "job" });
+    let cluster = json!({ "name": "eu", "project_id": "acme-prod", "location": "europe-west3",
+        "auth": { "gcp_audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q",
+            "gcp_service_account": "canyon@acme-prod.iam.gserviceaccount.com" } });
+    with_runner(&api, json!({ "type": "kubernetes-gke", "job": job, "cluster": cluster })).await;
+    let outputs = "skip_permission_checks: false\ncluster:\n  account: acme/cloud\n  cluster:\n    name: us\n    project_id: acme-prod\n    cluster_type: gke\n";
+    let mut config = echo(
+        "config-runner",
+        "config",
+        &json!({ "templates": { "outputs": outputs, "secrets": { "agent_url": "{{ .driver.secrets.agent_url }}" } } }),
+        &json!([{ "res_id": "container-runner" }]),
+    );
+    config["driver_type"] = json!("humanitec/template");
+    config["driver_inputs"]["secrets"] = json!({ "agent_url": "${resources.agent.outputs.url}" });
+    api.make(DEFS, config).await;
+    api.make(DEFS, echo("no-agent", "agent", &json!({ "url": "" }), &json!([{}]))).await;
+    let more = json!({ "driver_inputs": { "values": { "job": { "namespace": "other" } } } });
+    api.make(DEFS, bucket("s3-bucket", &more)).await;
+    let refused = api.post("/deployments", order_without_job("deploy", "s3")).await;
+    assert_eq!(refused.0, 409, "{}", refused.1);
+    let said = message(&refused);
+    for part in [
+        "resource definition `s3-bucket` does not fit runner `engine`",
+        "its cluster has name \"us\", and that of the runner \"eu\"",
+        "`job.namespace` is `other`",
+    ] {
+        assert!(said.contains(part), "no {part} in {said}");
+    }
+    assert_eq!(
+        explained(&api, "s3").await["problem"],
+        json!(said),
+        "the explanation says the same"
+    );
+}
+
+#[tokio::test]
+async fn references_take_the_outputs_of_resources_that_were_deployed() {
+    let api = with_config().await;
+    api.make(DEFS, bucket("s3-bucket", &json!({}))).await;
+    let files = json!({ "name": "${resources['s3#main'].outputs.name}" });
+    let dns = json!({ "type": "dns", "driver_inputs": { "values": { "files": files } } });
+    api.make(DEFS, bucket("dns-of-dev", &dns)).await;
+    let refused = api.post("/deployments", order_without_job("deploy", "dns")).await;
+    assert_eq!(refused.0, 409);
+    let expected = "has no resource `s3.default#main` yet, to which a resource definition refers: deploy it first with `canyon deploy shop main --resource s3.default#main`";
+    assert!(message(&refused).contains(expected), "{}", refused.1);
+    succeeds(&api, order_without_job("deploy", "s3")).await;
+    let refused = api.post("/deployments", order_without_job("deploy", "dns")).await;
+    assert!(
+        message(&refused)
+            .contains("refers to output `name` of `s3.default#main`, which has no outputs"),
+        "{}",
+        refused.1
+    );
+}
+
+#[tokio::test]
+async fn wrong_definitions_are_refused_and_leave_nothing() {
+    let api = with_config().await;
+    let (status, refused) =
+        api.post(DEFS, json!({ "id": "x", "driver_type": "humanitec/helm", "criteria": 1 })).await;
+    assert_eq!(status, 400, "{refused}");
+    let paths: Vec<_> = refused["details"]["fields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["path"].clone())
+        .collect();
+    for path in ["id", "name", "type", "driver_type", "criteria"] {
+        assert!(paths.contains(&json!(path)), "no {path} in {refused}");
+    }
+    api.make(DEFS, bucket("s3-bucket", &json!({}))).await;
+    let twin = api.post(DEFS, bucket("s3-twin", &json!({}))).await;
+    assert_eq!(twin.0, 400, "{}", twin.1);
+    assert!(
+        twin.1.to_string().contains("has a criterion that `s3-bucket` has too (env_type dev)"),
+        "{}",
+        twin.1
+    );
+    let again = api.post(DEFS, bucket("s3-bucket", &json!({ "criteria": [] }))).await;
+    assert_eq!(again.0, 409, "{}", again.1);
+    let (_, listed) = api.get(DEFS).await;
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2, "{listed}");
+}
+
+#[tokio::test]
+async fn criteria_are_added_and_removed_and_a_proposal_shows_what_would_change() {
+    let api = with_config().await;
+    api.make(DEFS, bucket("s3-bucket", &json!({}))).await;
+    api.make(DEFS, bucket("s3-other", &json!({ "criteria": [] }))).await;
+    succeeds(&api, order_without_job("deploy", "s3#photos")).await;
+    let path = format!("{DEFS}/s3-other?proposed=true");
+    let change = json!({ "criteria": [{ "res_id": "photos" }] });
+    let (status, proposed) = api.patch(&path, change).await;
+    assert_eq!(status, 200, "{proposed}");
+    let expected = json!([{ "app_id": "shop", "env_id": "main", "res_id": "s3.default#photos", "from_def": "s3-bucket", "to_def": "s3-other" }]);
+    assert_eq!(proposed, expected);
+    assert_eq!(
+        explained(&api, "s3#photos").await["considered"][0]["id"],
+        "s3-bucket",
+        "nothing was written"
+    );
+    let criteria = format!("{DEFS}/s3-other/criteria");
+    let (status, added) = api.post(&criteria, json!({ "res_id": "photos" })).await;
+    assert_eq!(status, 201, "{added}");
+    assert_eq!(explained(&api, "s3#photos").await["considered"][0]["id"], "s3-other");
+    let one = format!("{criteria}/{}", added["id"].as_str().unwrap());
+    assert_eq!(api.delete(&one).await.0, 204);
+    assert_eq!(api.delete(&one).await.0, 404);
+    assert_eq!(explained(&api, "s3#photos").await["considered"][0]["id"], "s3-bucket");
+}
