@@ -143,6 +143,7 @@ impl App {
             }
             DefinitionChange::Replace(next) => (**next).clone(),
             DefinitionChange::Merge(patch) => {
+                refuse_sealed(patch)?;
                 let mut body = body_of(of);
                 merge_patch(&mut body, Value::Object(patch.clone()));
                 let merged = Definition::parse_changed(body)?;
@@ -273,6 +274,20 @@ fn path_of(id: &DefinitionId) -> String {
 /// A sealed secret that was copied to another organization, definition or path does not open there.
 fn sealing_context(org: OrgUuid, id: &DefinitionId, path: &str) -> String {
     format!("resource-definition#{org}#{id}#{path}")
+}
+
+/// Only Canyon seals: a text that it has not sealed cannot be opened.
+fn refuse_sealed(patch: &Map<String, Value>) -> Result<(), AppError> {
+    let inputs = patch.get("driver_inputs").and_then(Value::as_object);
+    let given = inputs.and_then(|inputs| inputs.get("secret_refs")).and_then(Value::as_object);
+    let mut faults = FieldErrors::default();
+    each_leaf(&mut given.cloned().unwrap_or_default(), "", &mut |path, members| {
+        if members.contains_key("sealed") {
+            let reason = "has either `value`, or `store`, `ref` and perhaps `version`";
+            faults.add(format!("driver_inputs.secret_refs.{path}"), reason);
+        }
+    });
+    Ok(faults.into_result(())?)
 }
 
 fn refuse_rival(definition: &Definition, others: &[Definition]) -> Result<(), AppError> {

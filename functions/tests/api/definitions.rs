@@ -92,6 +92,9 @@ async fn secrets_of_a_definition_are_sealed_shown_to_no_caller_and_given_to_the_
     );
     let changed = api.patch(&format!("{DEFS}/s3-bucket"), json!({ "name": "Other" })).await;
     assert_eq!((changed.0, &changed.1["name"]), (200, &json!("Other")), "{}", changed.1);
+    let forged = json!({ "driver_inputs": { "secret_refs": { "job": { "variables": { "TOKEN": { "sealed": "x" } } } } } });
+    let refused = api.patch(&format!("{DEFS}/s3-bucket"), forged).await;
+    assert_eq!(refused.0, 400, "{}", refused.1);
     let (_, listed) = api.get(DEFS).await;
     assert!(!listed.to_string().contains("hunter${22}"), "{listed}");
     let (_, claimed) = begin(&api, order_without_job("deploy", "s3")).await;

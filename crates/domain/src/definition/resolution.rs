@@ -226,7 +226,8 @@ impl Resolver<'_> {
         if definition.driver.runs_a_container() {
             let outputs = self.known.outputs.get(name).cloned();
             let outputs = outputs.ok_or_else(|| ResolveError::Unread(name.clone()))?;
-            return Ok(Evaluated { outputs, ..Evaluated::default() });
+            let escaped = outputs.into_iter().map(|(name, value)| (name, escaped(value)));
+            return Ok(Evaluated { outputs: escaped.collect(), ..Evaluated::default() });
         }
         self.stack.push(name.clone());
         let inputs = self.inputs(definition, name)?;
@@ -277,19 +278,17 @@ impl Resolver<'_> {
         name: &ResourceName,
     ) -> Result<Value, ResolveError> {
         if let [Part::Output(reference)] = parts {
-            return self.output(reference, definition, name).map(escaped);
+            return self.output(reference, definition, name);
         }
         let mut text = String::new();
         for part in parts {
             match part {
                 Part::Text(plain) => text.push_str(&plain.replace(OPENING, ESCAPED_OPENING)),
                 Part::Context(key) => text.push_str(&self.context(key, name)),
-                Part::Output(reference) => {
-                    match escaped(self.output(reference, definition, name)?) {
-                        Value::String(plain) => text.push_str(&plain),
-                        other => text.push_str(&other.to_string()),
-                    }
-                }
+                Part::Output(reference) => match self.output(reference, definition, name)? {
+                    Value::String(plain) => text.push_str(&plain),
+                    other => text.push_str(&other.to_string()),
+                },
             }
         }
         Ok(Value::String(text))
