@@ -3,6 +3,7 @@
 //! Time, ids and settings are arguments; the result is a return value. Nothing here reads a clock, the
 //! environment, a file or the network, so a test can call every rule.
 
+pub mod account;
 pub mod age_recipients;
 pub mod agent;
 pub mod agent_job;

@@ -18,6 +18,7 @@ pub use of_callers::{
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use canyon_domain::account::AccountId;
 use canyon_domain::concurrency::{ConcurrencySlot, LimitScope};
 use canyon_domain::definition::DefinitionId;
 use canyon_domain::deployment::Status;
@@ -156,6 +157,16 @@ pub fn definition(of: OrgUuid, id: &DefinitionId) -> Key {
 /// Partition of an organization's resource definitions.
 pub fn definitions(of: OrgUuid) -> String {
     format!("{}#definitions", org(of))
+}
+
+/// An account.
+pub fn account(of: OrgUuid, id: &AccountId) -> Key {
+    Key::new(accounts(of), id.as_str())
+}
+
+/// Partition of an organization's accounts.
+pub fn accounts(of: OrgUuid) -> String {
+    format!("{}#accounts", org(of))
 }
 
 /// The variables of a scope.

@@ -42,6 +42,7 @@ fn two_organizations_share_no_key() {
             projects(of),
             runners(of),
             runner_profiles(of),
+            accounts(of),
             variable_sets(of),
             limits(of),
             slots(of, &LimitScope::Organization),

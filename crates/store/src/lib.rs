@@ -4,6 +4,7 @@
 //! `embedded`, a DynamoDB in this process on one SQLite file. So both run the same code, down to
 //! the bytes of a request. The feature `embedded` adds it; the functions are built without it.
 
+pub mod accounts;
 pub mod agent_jobs;
 pub mod agents;
 pub mod api_rate_limit;

@@ -14,6 +14,7 @@
 #[macro_use]
 mod peers;
 
+mod accounts;
 mod agents;
 mod api_rate_limit;
 mod audit;
