@@ -25,8 +25,15 @@ async fn fifty_deployments_to_ten_environments_take_turns() {
         let id = site.accept(&request(env, Some(module))).await;
         (env.to_owned(), round, id)
     };
-    let rounds = environments.iter().flat_map(|env| (1..=EACH).map(move |round| (env, round)));
-    let accepted = join_all(rounds.map(|(env, round)| order(env, round))).await;
+    // Each environment's are requested one after the other: fifty requests at once are fifty functions that start at once.
+    let of_environment = environments.iter().map(async |env| {
+        let mut accepted = Vec::new();
+        for round in 1..=EACH {
+            accepted.push(order(env, round).await);
+        }
+        accepted
+    });
+    let accepted = join_all(of_environment).await.concat();
     // One request at a time waits for each environment: 50 that wait keep the store of a busy machine so busy that it
     // answers none of them in time.
     let ends = environments.iter().map(async |env| {

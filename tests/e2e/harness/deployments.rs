@@ -28,14 +28,16 @@ pub(crate) async fn accept(client: &Client, body: &DeploymentCreateBody, key: &s
 }
 
 /// The answer to a call that changes nothing the second time. While Canyon asks for a retry, retries, as the command
-/// line does: on a loaded machine the table answers late.
+/// line does: on a loaded machine the table answers late. The pause grows, or many callers would keep it loaded.
 pub(crate) async fn answered<T>(call: impl AsyncFn() -> Result<T, ClientError>) -> T {
     let deadline = Instant::now() + LIMIT;
+    let mut pause = Duration::from_millis(50);
     loop {
         match call().await {
             Ok(answer) => return answer,
             Err(error) if error.is_retryable() && Instant::now() < deadline => {
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(5));
             }
             Err(error) => panic!("refused: {error:?}"),
         }
