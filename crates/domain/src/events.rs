@@ -9,6 +9,8 @@ use crate::attempt::Outcome;
 use crate::deployment::{Deployment, Mode, ResourceCounts, Status};
 use crate::failure::Failure;
 use crate::ids::{DeploymentId, EnvId, OrgId, PrincipalId, ProjectId, RunnerId};
+use crate::kind::Kind;
+use crate::resource_name::ResourceName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,12 @@ pub struct DeploymentEvent {
     pub deployment_id: DeploymentId,
     /// The runner that serves the environment.
     pub runner_id: RunnerId,
+    /// What its job runs.
+    #[serde(default)]
+    pub kind: Kind,
+    /// The resource that a container job is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<ResourceName>,
     /// What the deployment does.
     pub mode: Mode,
     /// Whether it stops after the plan.
@@ -78,6 +86,8 @@ impl DeploymentEvent {
             env_id: of.env.clone(),
             deployment_id: of.id,
             runner_id: of.runner.clone(),
+            kind: of.kind(),
+            resource: of.container.as_ref().map(|run| run.resource.clone()),
             mode: of.mode,
             plan_only: of.plan_only,
             status,

@@ -1,10 +1,10 @@
 //! The kind of a deployment's job. All kinds share one lifecycle: attempts, fences, streams, failures, limits and cancelling.
 //! What differs between them is data, and all of it is here.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a job runs. The names are part of the API, and the claim `kind` of the job's tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// An OpenTofu module, or a command on an environment's state.
