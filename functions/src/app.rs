@@ -26,6 +26,7 @@ pub mod deploy_requests;
 mod deployment_end;
 pub(crate) mod deployment_request;
 mod env_types;
+mod environment_removal;
 mod environment_states;
 pub(crate) mod environments;
 pub mod error;

@@ -1,7 +1,7 @@
 //! Chooses the runner that takes a deployment: the environment's own, or the first of its fallbacks that can.
 //!
 //! The choice is made once, at the launch of the first attempt: later attempts, and what ends a job, need the platform
-//! of the first. A deployment that names its agent has none.
+//! of the first. A deployment that names its agent has none, and neither has one whose resource definition names its place.
 
 use crate::concurrency::SLOT_RETRY_PAUSE;
 use crate::resolved_runner::ResolvedRunner;
@@ -46,7 +46,9 @@ impl Launcher {
         environment: &Environment,
         own: &ResolvedRunner,
     ) -> Result<TakingRunner, LaunchError> {
-        let is_chosen = !deployment.attempts.is_empty() || deployment.agent.is_some();
+        let is_chosen = !deployment.attempts.is_empty()
+            || deployment.agent.is_some()
+            || deployment.place.is_some();
         if environment.fallback_runner_ids.is_empty() || is_chosen {
             return Ok(TakingRunner::Own);
         }

@@ -9,6 +9,7 @@ use canyon_dispatch::{DispatchError, JobRef, Launch, OnFailure, Started};
 use canyon_domain::attempt::{Limits, Outcome};
 use canyon_domain::deadline::{self, DEFERRED_CHECK_INTERVAL, QUEUE_CHECK};
 use canyon_domain::deployment::Deployment;
+use canyon_domain::environment_removal::RemovalTurn;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::lifecycle::{self, START_RETRY_INTERVAL};
@@ -44,6 +45,17 @@ impl Launcher {
             deployment.due_at = Some(now + QUEUE_CHECK);
             return self.save(due, deployment).await;
         };
+        match environment.removal_turn(&deployment, now) {
+            RemovalTurn::Go => {}
+            RemovalTurn::Wait(until) => {
+                deployment.due_at = Some(until);
+                return self.save(due, deployment).await;
+            }
+            RemovalTurn::End(failure) => {
+                lifecycle::end_without_attempt(&mut deployment, Outcome::Failed(failure), now);
+                return self.save(due, deployment).await;
+            }
+        }
         // While it waits, it keeps its environment's runner.
         let mut waiting = deployment.clone();
         let fallback;

@@ -4,6 +4,7 @@ use crate::time_limited::TimeLimited;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{AgentNeed, ChosenAgent, Dispatcher, Target};
 use canyon_domain::attempt::Attempt;
+use canyon_domain::definition::placement::DefinedPlace;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgUuid, RunnerId};
@@ -76,7 +77,8 @@ impl Launcher {
         let of = (!deployment.status.is_terminal()).then_some(deployment);
         let by = deployment.created_by;
         let agent = deployment.agent.clone().map(|id| ChosenAgent { id, by });
-        self.resolve_runner_for(due.org, &deployment.runner, of, agent).await
+        let place = deployment.place.as_deref();
+        self.resolve_runner_for(due.org, &deployment.runner, of, place, agent).await
     }
 
     /// The runner `id` as it is now.
@@ -85,16 +87,17 @@ impl Launcher {
         org: OrgUuid,
         id: &RunnerId,
     ) -> Result<ResolvedRunner, LaunchError> {
-        self.resolve_runner_for(org, id, None, None).await
+        self.resolve_runner_for(org, id, None, None, None).await
     }
 
-    /// The current runner `id`: with the profile that `deployment` uses, if one is given, and only
-    /// for `agent`, if one is named.
+    /// The current runner `id`: with the profile that `deployment` uses, if one is given, then with the changes of
+    /// `place`, and only for `agent`, if one is named.
     async fn resolve_runner_for(
         &self,
         org: OrgUuid,
         id: &RunnerId,
         deployment: Option<&Deployment>,
+        place: Option<&DefinedPlace>,
         agent: Option<ChosenAgent>,
     ) -> Result<ResolvedRunner, LaunchError> {
         let Some(runner) = self.table.runner(org, id).await? else {
@@ -117,6 +120,17 @@ impl Launcher {
         let (definition, start_refusal) = match profiled {
             Ok(definition) => (definition, None),
             Err(reason) => (definition, Some(reason)),
+        };
+        // In the runner's own cluster nothing would find the job.
+        let definition = match place.map(|place| place.applied_to(&definition)) {
+            None => definition,
+            Some(Ok(moved)) => moved,
+            Some(Err(faults)) => {
+                let reason = format!(
+                    "the place that its resource definition names does not fit runner `{id}`: {faults}; change the runner or the definition"
+                );
+                return Ok(ResolvedRunner::unavailable(reason));
+            }
         };
         let run = deployment.and_then(|deployment| deployment.container.as_ref());
         let refused =

@@ -135,6 +135,8 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
+        place: None,
+        of_removal: false,
         priority: canyon_domain::deployment::Priority::Normal,
         agent: None,
         accept_state: false,

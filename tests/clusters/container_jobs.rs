@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 const RESOURCE: &str = "container.default#main";
 
-/// The image of `job.c` in the cluster's registry, for the user 10001.
+/// The image of `job.c` in the cluster's registry, for the user 10001: `/job`, and `/opt/container`.
 pub(crate) fn pushed_image() -> String {
     pushed_image_with(None)
 }
@@ -30,9 +30,10 @@ fn pushed_image_for(user: &str, authorities: Option<&Path>) -> String {
     const SCRIPT: &str = r#"
         set -eu
         cc -O1 -static -o "$1/job" "$2"
-        mkdir -p "$1/etc/ssl/certs"
+        mkdir -p "$1/etc/ssl/certs" "$1/opt"
+        ln "$1/job" "$1/opt/container"
         [ -z "$4" ] || cp "$4" "$1/etc/ssl/certs/ca-certificates.crt"
-        tar -C "$1" -c job etc | docker import --change "USER $5" - "$3" >/dev/null
+        tar -C "$1" -c job opt etc | docker import --change "USER $5" - "$3" >/dev/null
         docker push --quiet "$3" >/dev/null
         docker rmi "$3" >/dev/null
     "#;

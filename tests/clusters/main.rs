@@ -16,6 +16,7 @@ mod canaries;
 mod cancel;
 mod container_jobs;
 mod container_sources;
+mod definitions;
 mod docker;
 mod ecs;
 #[path = "../e2e/private_sources/git_host.rs"]

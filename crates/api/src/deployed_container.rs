@@ -43,6 +43,11 @@ pub struct DeployedContainer {
     pub grace_seconds: u32,
     /// Whether the program may run again after its job was lost.
     pub idempotent: bool,
+    /// The cluster in which it runs, if its resource definition names another than the runner's own: the type of a runner there,
+    /// and the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "kubernetes-gke my-cluster")]
+    pub cluster: Option<String>,
 }
 
 /// The source of a container job.

@@ -90,7 +90,7 @@ pub struct ResourceDefinitionChange {
 }
 
 /// Why a resource gets its definition, and what runs for it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResourceExplanation {
     /// The resource.
     #[schema(example = "s3.default#photos")]
@@ -103,6 +103,10 @@ pub struct ResourceExplanation {
     /// The runner on which it would run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
+    /// The cluster in which it would run, if that is not the runner's own: the type of a runner there, and the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "kubernetes-gke my-cluster")]
+    pub cluster: Option<String>,
     /// Why nothing would run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

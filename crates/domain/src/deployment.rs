@@ -4,6 +4,7 @@
 
 use crate::attempt::{ApplyNote, Attempt};
 use crate::container::ContainerRun;
+use crate::definition::placement::DefinedPlace;
 use crate::failure::Phase;
 use crate::fallback::Fallback;
 use crate::fetched_module::FetchedModule;
@@ -179,6 +180,12 @@ pub struct Deployment {
     /// Its container job. Without one, it runs a module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Box<ContainerRun>>,
+    /// Where its resource definition has its job run, if that is not simply at its runner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Box<DefinedPlace>>,
+    /// It is one of the destroy runs that end with the deletion of its environment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_removal: bool,
     /// Its launch order.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,

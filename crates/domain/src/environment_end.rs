@@ -39,9 +39,12 @@ impl Environment {
         }
         after.resources.record_end(deployment);
         let left = left_by(deployment);
-        if self.removed_by == Some(deployment.id) {
+        let failed_before = deployment.of_removal
+            && deployment.status != Status::Succeeded
+            && self.status == EnvironmentStatus::Deleting;
+        if self.removed_by == Some(deployment.id) || failed_before {
             let is_empty = left == 0 && after.unfinished().is_none() && after.resources.is_empty();
-            if deployment.status == Status::Succeeded && is_empty && after.queue.is_idle() {
+            if !failed_before && is_empty && after.queue.is_idle() {
                 return AfterEnd::Remove;
             }
             after.removed_by = None;
@@ -133,8 +136,12 @@ impl Environment {
                 self.id
             ),
             None => format!(
-                "the destroy run {} ended as {}: {}",
-                deployment.id, deployment.status, deployment.message
+                "the destroy run {} of {} ended as {}: {}{}",
+                deployment.id,
+                deployment.destroyed(),
+                deployment.status,
+                deployment.message,
+                self.resources_left()
             ),
         }
     }

@@ -102,6 +102,17 @@ impl FieldErrors {
         self
     }
 
+    /// The faults with their paths below `path`, for a reader who gave only the value there.
+    #[must_use]
+    pub(crate) fn below(self, path: &str) -> Self {
+        let mut own = Self::default();
+        for fault in self.faults {
+            let below = fault.path.strip_prefix(path).unwrap_or(&fault.path);
+            own.add(below.trim_start_matches('.'), fault.reason);
+        }
+        own
+    }
+
     /// Whether no fault was found.
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()

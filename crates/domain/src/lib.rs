@@ -29,6 +29,7 @@ pub mod display_name;
 mod dns_label;
 pub mod enabled_role;
 pub mod environment_end;
+pub mod environment_removal;
 pub mod environment_state;
 pub mod event_source;
 pub mod events;

@@ -49,6 +49,8 @@ fn queued() -> Deployment {
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
+        place: None,
+        of_removal: false,
         priority: crate::deployment::Priority::Normal,
         agent: None,
         accept_state: false,

@@ -58,7 +58,7 @@ use size::nests_deeper_than;
 /// Maximum nesting of objects and lists in a definition; the pod template has no fixed form.
 pub const MAX_DEPTH: usize = 64;
 
-const CONFIGURATION: &str = "runner_configuration";
+pub(crate) const CONFIGURATION: &str = "runner_configuration";
 const STORAGE: &str = "state_storage_configuration";
 
 /// The definition of a runner, without its name.

@@ -6,11 +6,9 @@ use crate::ids::RunnerProfileId;
 use crate::merge_patch::merge_patch;
 use crate::runner::agents::AgentTarget;
 use crate::runner::fields::Fields;
-use crate::runner::{JobPlace, RunnerDefinition, RunnerType};
+use crate::runner::{CONFIGURATION, JobPlace, RunnerDefinition, RunnerType};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-
-const CONFIGURATION: &str = "runner_configuration";
 
 /// A profile.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +101,7 @@ impl ProfileSettings {
             configuration["agents"] = json!(agents);
         }
         let merged = RunnerDefinition::parse_stored(definition);
-        merged.and_then(RunnerDefinition::usable).map_err(|faults| without_configuration(&faults))
+        merged.and_then(RunnerDefinition::usable).map_err(|faults| faults.below(CONFIGURATION))
     }
 }
 
@@ -111,16 +109,6 @@ impl ProfileSettings {
 fn distance(faults: &FieldErrors) -> (usize, usize) {
     let unknown = faults.iter().filter(|fault| fault.reason.starts_with("is not a known field"));
     (unknown.count(), faults.iter().count())
-}
-
-/// Paths without `runner_configuration`, which a profile does not have.
-fn without_configuration(faults: &FieldErrors) -> FieldErrors {
-    let mut own = FieldErrors::default();
-    for fault in faults {
-        let path = fault.path.strip_prefix(CONFIGURATION).unwrap_or(&fault.path);
-        own.add(path.trim_start_matches('.'), &fault.reason);
-    }
-    own
 }
 
 /// Minimal runners of each type that has profiles, for the validation of settings.

@@ -31,6 +31,8 @@ fn queued(id: u128, environment: u128) -> Deployment {
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
+        place: None,
+        of_removal: false,
         priority: crate::deployment::Priority::Normal,
         agent: None,
         accept_state: false,

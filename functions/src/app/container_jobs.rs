@@ -1,12 +1,14 @@
 //! The container job of a deployment: from its request, or from the deployment that has created its resource.
 
 use super::App;
+use super::defined_resources::DefinedJob;
 use super::deploy::DeploymentRequest;
 use super::job_inputs::SealedInputs;
 use super::runners::stored_definition;
 use super::variable_sets::missing_store;
 use crate::app::error::AppError;
 use canyon_domain::container::{ContainerJob, ContainerTask};
+use canyon_domain::definition::placement::DefinedPlace;
 use canyon_domain::deployment::Mode;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::inventory::Environment;
@@ -31,9 +33,9 @@ pub struct ResourceRequest {
 /// Where the container job of a new deployment is from.
 pub(super) enum ContainerSource {
     /// Its request, or a resource definition; with the sealed values of its secrets.
-    Request(Box<ContainerTask>, SealedInputs),
+    Request { task: Box<ContainerTask>, sealed_inputs: SealedInputs, place: Option<DefinedPlace> },
     /// The deployment that has created its resource.
-    Deployment(Box<Bundle>),
+    Deployment { bundle: Box<Bundle>, place: Option<Box<DefinedPlace>> },
 }
 
 impl App {
@@ -47,16 +49,18 @@ impl App {
     ) -> Result<ContainerSource, AppError> {
         let ResourceRequest { name, job, params } = wanted;
         if job.is_none() && order.mode == Mode::Deploy {
-            let mut job = self.defined_job(by, name, params, environment).await?;
-            let sealed = self.seal_inputs(by.org, &job.take_secret_values(), environment).await?;
-            let task = ContainerTask { resource: name.clone(), job, digest: None };
-            return Ok(ContainerSource::Request(Box::new(task), sealed));
+            let DefinedJob { mut job, place } =
+                self.defined_job(by, name, params, environment).await?;
+            let sealed_inputs =
+                self.seal_inputs(by.org, &job.take_secret_values(), environment).await?;
+            let task = Box::new(ContainerTask { resource: name.clone(), job, digest: None });
+            return Ok(ContainerSource::Request { task, sealed_inputs, place });
         }
         if let Some(job) = job {
-            let sealed = self.seal_inputs(by.org, &order.secret_inputs, environment).await?;
+            let sealed_inputs = self.seal_inputs(by.org, &order.secret_inputs, environment).await?;
             let (resource, job) = (name.clone(), job.clone());
-            let task = ContainerTask { resource, job, digest: None };
-            return Ok(ContainerSource::Request(Box::new(task), sealed));
+            let task = Box::new(ContainerTask { resource, job, digest: None });
+            return Ok(ContainerSource::Request { task, sealed_inputs, place: None });
         }
         let found = environment.resources.get(name);
         let found = found.ok_or_else(|| nothing_created(environment, name))?;
@@ -79,7 +83,8 @@ impl App {
         if let (Some(task), Some(former)) = (&mut bundle.container, &former) {
             task.repeat_image_of(former.fetched());
         }
-        Ok(ContainerSource::Deployment(Box::new(bundle)))
+        let place = former.and_then(|former| former.place);
+        Ok(ContainerSource::Deployment { bundle: Box::new(bundle), place })
     }
 
     /// Refuses a container job that the environment has no room for, or that its runner cannot or may not run.
@@ -89,6 +94,7 @@ impl App {
         task: &ContainerTask,
         mode: Mode,
         environment: &Environment,
+        place: Option<&DefinedPlace>,
     ) -> Result<(), AppError> {
         let ContainerTask { resource, job, .. } = task;
         if mode == Mode::Destroy && environment.resources.get(resource).is_none() {
@@ -107,10 +113,14 @@ impl App {
             let reason = missing_store(&reference.store);
             return Err(AppError::invalid(format!("container.{path}"), reason));
         }
-        let Some(runner) = self.table.runner(by.org, &environment.runner_id).await? else {
-            return Ok(());
-        };
-        let definition = stored_definition(&runner)?;
+        let other = place.and_then(|place| place.runner.as_ref());
+        let runner = self.table.runner(by.org, other.unwrap_or(&environment.runner_id)).await?;
+        let Some(runner) = runner else { return Ok(()) };
+        let mut definition = stored_definition(&runner)?;
+        if let Some(place) = place {
+            // A fault that it has had since is reported by the launch.
+            definition = place.applied_to(&definition).unwrap_or(definition);
+        }
         let refusal = |refusal: ContainerRefusal| match &refusal {
             ContainerRefusal::Type { .. } => AppError::conflict(refusal.to_string()),
             ContainerRefusal::Image { .. } => {

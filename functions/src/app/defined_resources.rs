@@ -4,10 +4,11 @@ use super::App;
 use super::permissions::require;
 use super::runners::stored_definition;
 use crate::app::error::AppError;
+use canyon_domain::account::Account;
 use canyon_domain::container::ContainerJob;
 use canyon_domain::definition::criterion::MatchTarget;
 use canyon_domain::definition::matching::consider;
-use canyon_domain::definition::placement::mismatches;
+use canyon_domain::definition::placement::{DefinedPlace, Placement};
 use canyon_domain::definition::resolution::{Known, Outputs, ResolveError, Resolved, resolve};
 use canyon_domain::definition::{Definition, DefinitionId};
 use canyon_domain::ids::{EnvId, ProjectId, RunnerId};
@@ -22,8 +23,23 @@ use std::collections::BTreeMap;
 pub(crate) struct Explained {
     /// Each definition of its type: whether the resource gets it, and why.
     pub(crate) considered: Vec<(DefinitionId, bool, String)>,
-    /// The image and the runner of its job, or why none would run.
-    pub(crate) job: Result<(String, RunnerId), String>,
+    /// Its job, or why none would run.
+    pub(crate) job: Result<PlannedJob, String>,
+}
+
+/// What would run for a resource, and where.
+pub(crate) struct PlannedJob {
+    pub(crate) image: String,
+    pub(crate) runner: RunnerId,
+    /// The cluster, if it is not that of the runner.
+    pub(crate) cluster: Option<String>,
+}
+
+/// The job of a resource, by its definition.
+pub(super) struct DefinedJob {
+    pub(super) job: ContainerJob,
+    /// See [`Deployment::place`](canyon_domain::deployment::Deployment::place).
+    pub(super) place: Option<DefinedPlace>,
 }
 
 impl App {
@@ -34,32 +50,78 @@ impl App {
         name: &ResourceName,
         params: &Map<String, Value>,
         environment: &Environment,
-    ) -> Result<ContainerJob, AppError> {
+    ) -> Result<DefinedJob, AppError> {
         let definitions = self.open_definitions(by.org).await?;
         let resolved = self.resolve_with(by, name, params, environment, &definitions).await?;
         let resolved = resolved.map_err(|error| AppError::conflict(error.to_string()))?;
-        match self.misplaced(by, &resolved, environment).await? {
-            None => Ok(resolved.job),
-            Some(reason) => Err(AppError::conflict(reason)),
-        }
+        let place = self.place_of(by, &resolved, environment).await?.map_err(AppError::conflict)?;
+        Ok(DefinedJob { job: resolved.job, place })
     }
 
-    /// Why the runner of the environment is not where the definition wants its job to run, if it is not.
-    async fn misplaced(
+    /// Where the definition has its job run; `None` if that is simply at the runner of the environment. The inner error says why
+    /// it cannot run there.
+    async fn place_of(
         &self,
         by: &Principal,
         of: &Resolved,
         environment: &Environment,
-    ) -> Result<Option<String>, AppError> {
-        let id = &environment.runner_id;
-        let Some(runner) = self.table.runner(by.org, id).await? else { return Ok(None) };
-        let found = mismatches(&of.placement, id, &stored_definition(&runner)?.configuration);
-        let (definition, env) = (&of.definition, &environment.id);
-        Ok((!found.is_empty()).then(|| {
+    ) -> Result<Result<Option<DefinedPlace>, String>, AppError> {
+        let wanted = &of.placement;
+        let id = wanted.agent.as_ref().unwrap_or(&environment.runner_id);
+        let refused = |reason: String| {
+            let (definition, env) = (&of.definition, &environment.id);
+            Ok(Err(format!(
+                "resource definition `{definition}` does not fit runner `{id}` for environment `{env}`: {reason}"
+            )))
+        };
+        let Some(runner) = self.table.runner(by.org, id).await? else {
+            return match &wanted.agent {
+                Some(_) => {
+                    refused("there is no such runner, whose agent is to launch the job".to_owned())
+                }
+                // The launch reports it.
+                None => Ok(Ok(None)),
+            };
+        };
+        let runner = stored_definition(&runner)?;
+        if wanted.agent.is_some() && !runner.may_have_agent() {
+            let kind = runner.runner_type();
+            return refused(format!(
+                "its `agent_url` is for an agent of this runner, and no agent launches jobs of type `{kind}`"
+            ));
+        }
+        let account = match self.account_of(by, wanted).await? {
+            Ok(account) => account,
+            Err(reason) => return refused(reason),
+        };
+        let credentials = account.as_ref().map(|account| &account.credentials);
+        let place = match wanted.place(&runner.configuration, credentials) {
+            Ok(place) => place,
+            Err(reason) => return refused(reason),
+        };
+        match place.applied_to(&runner) {
+            Err(faults) => refused(faults.to_string()),
+            Ok(_) if place.is_that_of(&runner) => Ok(Ok(None)),
+            Ok(_) => Ok(Ok(Some(place))),
+        }
+    }
+
+    /// The account that reaches the cluster of a definition. The inner error says why there is none.
+    async fn account_of(
+        &self,
+        by: &Principal,
+        wanted: &Placement,
+    ) -> Result<Result<Option<Account>, String>, AppError> {
+        // An agent is in its cluster, and needs no account.
+        let name = match wanted.account() {
+            Err(reason) => return Ok(Err(reason)),
+            Ok(Some(name)) if wanted.agent.is_none() => name,
+            Ok(_) => return Ok(Ok(None)),
+        };
+        let found = self.table.account(by.org, &name).await?;
+        Ok(found.map(Some).ok_or_else(|| {
             format!(
-                "resource definition `{definition}` does not fit runner `{id}` of environment `{env}`: {}; link the environment to a \
-                 runner that fits, with a runner rule, or change the definition",
-                found.join("; ")
+                "its `cluster.account` is `{name}`, and there is no such account; create it with: canyon create account {name}"
             )
         }))
     }
@@ -85,10 +147,15 @@ impl App {
         let resolved = self.resolve_with(by, name, &none, &environment, &definitions).await?;
         let job = match resolved {
             Err(error) => Err(error.to_string()),
-            Ok(resolved) => match self.misplaced(by, &resolved, &environment).await? {
-                Some(reason) => Err(reason),
-                None => Ok((resolved.job.image, environment.runner_id)),
-            },
+            Ok(resolved) => {
+                let place = self.place_of(by, &resolved, &environment).await?;
+                place.map(|place| {
+                    let cluster = place.as_ref().and_then(DefinedPlace::cluster_name);
+                    let runner = place.and_then(|place| place.runner);
+                    let runner = runner.unwrap_or(environment.runner_id);
+                    PlannedJob { image: resolved.job.image, runner, cluster }
+                })
+            }
         };
         Ok(Explained { considered, job })
     }

@@ -3,6 +3,7 @@
 use super::App;
 pub use super::container_jobs::ResourceRequest;
 pub use super::idempotency::Idempotency;
+use super::modules::Work;
 use super::permissions::require;
 use crate::app::error::AppError;
 use canyon_domain::backend::state_location;
@@ -11,7 +12,7 @@ use canyon_domain::deployment::{Deployment, Mode, Priority, Status, StoredResult
 use canyon_domain::environment_state::StateFacts;
 use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
-use canyon_domain::job::{Bundle, LogLevel, Module};
+use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::kind::Kind;
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{Principal, Role};
@@ -155,9 +156,9 @@ impl App {
         order: &DeploymentRequest,
     ) -> Result<Environment, AppError> {
         let environment = self.open_environment(by, order).await?;
-        let bundle = self.bundle_for(by, order, &environment).await?;
+        let work = self.work_for(by, order, &environment).await?;
         // Checks whether the queue is full. The result is dropped.
-        self.enqueue(by, order, &bundle, None, environment.clone())?;
+        self.enqueue(by, order, &work, None, environment.clone())?;
         Ok(environment)
     }
 
@@ -170,10 +171,11 @@ impl App {
     ) -> Result<Option<Deployment>, AppError> {
         for _ in 0..MAX_TRIES {
             let environment = self.open_environment(by, order).await?;
-            let bundle = self.bundle_for(by, order, &environment).await?;
+            let work = self.work_for(by, order, &environment).await?;
             let reads_in = self.reads_in(by, order, &environment).await?;
             let (deployment, mut environment) =
-                self.enqueue(by, order, &bundle, reads_in, environment)?;
+                self.enqueue(by, order, &work, reads_in, environment)?;
+            let Work { bundle, .. } = work;
             if !bundle.sealed_inputs.is_empty() && deployment.changes_state() {
                 environment.record_secret_inputs(deployment.id);
             }
@@ -281,14 +283,16 @@ impl App {
     }
 
     /// The deployment and its environment, as they will be stored.
-    fn enqueue(
+    pub(super) fn enqueue(
         &self,
         by: &Principal,
         order: &DeploymentRequest,
-        bundle: &Bundle,
+        work: &Work,
         reads_in: Option<Vec<ScopedRole>>,
         mut environment: Environment,
     ) -> Result<(Deployment, Environment), AppError> {
+        let Work { bundle, place } = work;
+        let runner = place.as_ref().and_then(|place| place.runner.as_ref());
         let now = self.now();
         let id = DeploymentId(self.entropy.id(now));
         environment.queue.join(id).map_err(|full| AppError::conflict(full.to_string()))?;
@@ -300,12 +304,14 @@ impl App {
             env: order.env.clone(),
             env_uuid: environment.uuid,
             env_type: Some(environment.env_type_id.clone()),
-            runner: environment.runner_id.clone(),
+            runner: runner.unwrap_or(&environment.runner_id).clone(),
             fallback: None,
             mode: order.mode,
             plan_only: order.plan_only,
             rollback_to: order.rollback_to,
             container: bundle.container.as_ref().map(|task| Box::new(task.into())),
+            place: place.clone().map(Box::new),
+            of_removal: false,
             priority: order.priority,
             agent: order.agent.clone(),
             role: order.role.clone(),
@@ -330,71 +336,5 @@ impl App {
             version: 1,
         };
         Ok((deployment, environment))
-    }
-
-    /// Requests the destroy run that ends with the deletion of an environment. A repeated request during the run
-    /// changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// 404 when the environment does not exist; 409 when other deployments run or wait in it.
-    pub(crate) async fn request_destroy(
-        &self,
-        by: &Principal,
-        project: &ProjectId,
-        env: &EnvId,
-    ) -> Result<Environment, AppError> {
-        let order = DeploymentRequest {
-            project: project.clone(),
-            env: env.clone(),
-            mode: Mode::Destroy,
-            plan_only: false,
-            module: None,
-            resource: None,
-            secret_inputs: BTreeMap::new(),
-            rollback_to: None,
-            priority: Priority::Normal,
-            agent: None,
-            role: None,
-            accept_state: false,
-            max_deletions: None,
-            encrypted_outputs_recipient: None,
-            encrypted_logs_recipient: None,
-            log_level: LogLevel::default(),
-            options: PlanOptions::default(),
-            state_command: None,
-        };
-        for _ in 0..MAX_TRIES {
-            let found = self.table.environment(by.org, project, env).await?;
-            let environment = found.ok_or_else(|| AppError::not_found("environment", env))?;
-            if environment.status == EnvironmentStatus::Deleting {
-                return Ok(environment);
-            }
-            if !environment.queue.is_idle() {
-                return Err(AppError::conflict(format!(
-                    "deployments run or wait in environment `{env}`; wait for them or cancel them. List them: canyon list \
-                     deployments --project {project} --env {env} --unended; cancel one: canyon cancel ID"
-                )));
-            }
-            let bundle = self.bundle_for(by, &order, &environment).await?;
-            let reads_in = self.reads_in(by, &order, &environment).await?;
-            let (deployment, mut environment) =
-                self.enqueue(by, &order, &bundle, reads_in, environment)?;
-            environment.status = EnvironmentStatus::Deleting;
-            environment.status_message = Some(format!("destroy run {}", deployment.id));
-            environment.removed_by = Some(deployment.id);
-            environment.updated_at = deployment.created_at;
-            let mut record =
-                self.record(by, "environment.delete", format!("projects/{project}/envs/{env}"));
-            record.details.push(format!("destroy run {}", deployment.id));
-            let accepted = self
-                .table
-                .accept_deployment(by.org, &deployment, &bundle, &environment, None, &record)
-                .await?;
-            if accepted == Accepted::Yes {
-                return Ok(environment);
-            }
-        }
-        Err(AppError::contended(env))
     }
 }

@@ -263,9 +263,7 @@ impl App {
                     environment.uuid
                 )));
             }
-            let is_empty = !environment.may_hold_resources()
-                && environment.applied.is_none()
-                && environment.queue.is_idle();
+            let is_empty = environment.removal_steps().is_empty() && environment.queue.is_idle();
             if !force
                 && environment.applied.is_none()
                 && let Some(unfinished) = environment.unfinished()
@@ -276,9 +274,6 @@ impl App {
                      and delete the environment with `force=true` (canyon delete environment {project} {env} --force). \
                      Or deploy once more: a deployment that succeeds as a whole ends that doubt"
                 )));
-            }
-            if !force && !environment.resources.is_empty() {
-                return Err(has_container_resources(&environment));
             }
             if !force && let Some(resources) = environment.unadopted_resources() {
                 return Err(AppError::conflict(format!(
@@ -307,21 +302,6 @@ impl App {
         }
         Err(AppError::contended(env))
     }
-}
-
-/// The refusal that names the resources to destroy, the newest first: it may need an older one.
-fn has_container_resources(environment: &Environment) -> AppError {
-    let Environment { project_id, id, resources, .. } = environment;
-    let commands: Vec<_> = resources
-        .iter()
-        .rev()
-        .map(|resource| format!("canyon destroy {project_id} {id} --resource '{}'", resource.name))
-        .collect();
-    AppError::conflict(format!(
-        "environment `{id}` has resources that container jobs have created; destroy them first, in this order: {}. Or leave them \
-         behind: canyon delete environment {project_id} {id} --force",
-        commands.join("; ")
-    ))
 }
 
 fn protection_in_words(protection: Option<DeletionProtection>) -> String {

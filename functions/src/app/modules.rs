@@ -8,7 +8,9 @@ use super::job_inputs::SealedInputs;
 use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE_BYTES;
 use canyon_domain::container::ContainerTask;
+use canyon_domain::definition::placement::DefinedPlace;
 use canyon_domain::deployment::{Deployment, Mode, Status};
+use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Module};
@@ -17,6 +19,13 @@ use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::{ScopedRole, intersection};
 use canyon_domain::state_command::StateCommand;
 use canyon_store::blob_keys::BlobKey;
+
+/// What a new deployment runs, and where.
+pub(super) struct Work {
+    pub(super) bundle: Bundle,
+    /// See [`Deployment::place`].
+    pub(super) place: Option<DefinedPlace>,
+}
 
 /// The module of a new deployment, with what goes with it.
 struct ModuleToRun {
@@ -27,6 +36,7 @@ struct ModuleToRun {
     logs_recipient: Option<String>,
     /// The container job, in place of the module.
     container: Option<ContainerTask>,
+    place: Option<DefinedPlace>,
 }
 
 impl From<Module> for ModuleToRun {
@@ -37,6 +47,7 @@ impl From<Module> for ModuleToRun {
             outputs_recipient: None,
             logs_recipient: None,
             container: None,
+            place: None,
         }
     }
 }
@@ -49,6 +60,7 @@ impl From<Bundle> for ModuleToRun {
             outputs_recipient: former.encrypted_outputs_recipient,
             logs_recipient: former.encrypted_logs_recipient,
             container: former.container,
+            place: None,
         }
     }
 }
@@ -56,11 +68,13 @@ impl From<Bundle> for ModuleToRun {
 impl From<ContainerSource> for ModuleToRun {
     fn from(source: ContainerSource) -> Self {
         match source {
-            ContainerSource::Request(task, sealed_inputs) => {
+            ContainerSource::Request { task, sealed_inputs, place } => {
                 let container = Some(*task);
-                Self { sealed_inputs, container, ..Self::from(Module::empty()) }
+                Self { sealed_inputs, container, place, ..Self::from(Module::empty()) }
             }
-            ContainerSource::Deployment(bundle) => Self::from(*bundle),
+            ContainerSource::Deployment { bundle, place } => {
+                Self { place: place.map(|place| *place), ..Self::from(*bundle) }
+            }
         }
     }
 }
@@ -75,13 +89,13 @@ impl App {
         Ok(self.table.bundle(by.org, of.id).await?)
     }
 
-    /// The module that the runner applies: that of the request, or that of the deployment to repeat or destroy.
-    pub(super) async fn bundle_for(
+    /// What the runner applies: the module or job of the request, or that of the deployment to repeat or destroy.
+    pub(super) async fn work_for(
         &self,
         by: &Principal,
         order: &DeploymentRequest,
         environment: &Environment,
-    ) -> Result<Bundle, AppError> {
+    ) -> Result<Work, AppError> {
         let of = match (&order.resource, order.mode) {
             (Some(wanted), _) => {
                 self.requested_container(by, order, wanted, environment).await?.into()
@@ -90,14 +104,15 @@ impl App {
         };
         if let Some(task) = &of.container {
             container_request::check_repetition(order)?;
-            self.check_container(by, task, order.mode, environment).await?;
+            self.check_container(by, task, order.mode, environment, of.place.as_ref()).await?;
+            refuse_choices_of_another_runner(order, of.place.as_ref())?;
         }
         // A caller who encrypted a run does not expect its repetition in clear. A command on the state has outputs of its own.
         let repeats = order.mode != Mode::State;
         let former = |of: Option<String>| of.filter(|_| repeats);
         let outputs = order.encrypted_outputs_recipient.clone();
         let logs = order.encrypted_logs_recipient.clone();
-        Ok(Bundle {
+        let bundle = Bundle {
             module: of.module,
             sealed_inputs: of.sealed_inputs,
             encrypted_outputs_recipient: outputs.or_else(|| former(of.outputs_recipient)),
@@ -106,7 +121,8 @@ impl App {
             options: order.options.clone(),
             state_command: order.state_command.clone(),
             container: of.container,
-        })
+        };
+        Ok(Work { bundle, place: of.place })
     }
 
     async fn module_to_run(
@@ -271,7 +287,10 @@ impl App {
         })?;
         let mut of = ModuleToRun::from(bundle);
         match &mut of.container {
-            Some(task) => task.repeat_image_of(former.fetched()),
+            Some(task) => {
+                task.repeat_image_of(former.fetched());
+                of.place = former.place.map(|place| *place);
+            }
             None => of.module = as_fetched(of.module, &former)?,
         }
         Ok(of)
@@ -288,6 +307,23 @@ impl App {
             Some(_) => Ok(()),
         }
     }
+}
+
+/// The agent and the role of a request are of the environment's own runner.
+fn refuse_choices_of_another_runner(
+    order: &DeploymentRequest,
+    place: Option<&DefinedPlace>,
+) -> Result<(), AppError> {
+    let Some(other) = place.and_then(|place| place.runner.as_ref()) else { return Ok(()) };
+    let chosen = [("agent", order.agent.is_some()), ("role", order.role.is_some())];
+    let mut faults = FieldErrors::default();
+    for (field, _) in chosen.into_iter().filter(|(_, is_given)| *is_given) {
+        faults.add(
+            field,
+            format!("does not go with this resource: its definition has the agent of runner `{other}` launch the job"),
+        );
+    }
+    Ok(faults.into_result(())?)
 }
 
 /// The refusal of a destroy run without a module. Resources that were only imported are in the state nevertheless.

@@ -215,12 +215,16 @@ async fn explain(
         .into_iter()
         .map(|(id, is_chosen, reason)| ConsideredDefinition { id: id.into(), is_chosen, reason });
     let considered = considered.collect();
-    let (image, runner_id, problem) = match explained.job {
-        Ok((image, runner)) => (Some(image), Some(runner.into()), None),
-        Err(problem) => (None, None, Some(problem)),
-    };
     let resource = name.to_string();
-    Ok(Json(ResourceExplanation { resource, considered, image, runner_id, problem }))
+    let mut answer = ResourceExplanation { resource, considered, ..ResourceExplanation::default() };
+    match explained.job {
+        Ok(job) => {
+            (answer.image, answer.runner_id) = (Some(job.image), Some(job.runner.into()));
+            answer.cluster = job.cluster;
+        }
+        Err(problem) => answer.problem = Some(problem),
+    }
+    Ok(Json(answer))
 }
 
 fn render(org: &OrgId, of: StoredDefinition) -> ResourceDefinition {

@@ -108,6 +108,7 @@ pub(super) fn container(of: &deployment::Deployment, job: ContainerJob) -> Deplo
             path,
         }),
         inputs: names(job.inputs),
+        cluster: of.place.as_ref().and_then(|place| place.cluster_name()),
     }
 }
 

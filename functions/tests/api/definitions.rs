@@ -1,7 +1,7 @@
 //! Resource definitions: who may write them, which one a resource gets, and what runs for it.
 
 use crate::container_world::{
-    begin, order_without_job, resources, succeeds, with_engine, with_runner,
+    begin, order_without_job, resources, succeeds, with_engine,
 };
 use crate::harness::{Api, message};
 use serde_json::{Value, json};
@@ -133,44 +133,6 @@ async fn an_explanation_says_which_definition_a_resource_gets_and_what_would_run
         problem.contains("no resource definition fits `queue.default#main`")
             && problem.contains("canyon create -f"),
         "{found}"
-    );
-}
-
-#[tokio::test]
-async fn a_definition_for_another_cluster_than_the_runners_is_refused_with_both() {
-    let api = Api::start().await;
-    let job = json!({ "namespace": "jobs", "service_account": "job" });
-    let cluster = json!({ "name": "eu", "project_id": "acme-prod", "location": "europe-west3",
-        "auth": { "gcp_audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q",
-            "gcp_service_account": "canyon@acme-prod.iam.gserviceaccount.com" } });
-    with_runner(&api, json!({ "type": "kubernetes-gke", "job": job, "cluster": cluster })).await;
-    let outputs = "skip_permission_checks: false\ncluster:\n  account: acme/cloud\n  cluster:\n    name: us\n    project_id: acme-prod\n    cluster_type: gke\n";
-    let mut config = echo(
-        "config-runner",
-        "config",
-        &json!({ "templates": { "outputs": outputs, "secrets": { "agent_url": "{{ .driver.secrets.agent_url }}" } } }),
-        &json!([{ "res_id": "container-runner" }]),
-    );
-    config["driver_type"] = json!("humanitec/template");
-    config["driver_inputs"]["secrets"] = json!({ "agent_url": "${resources.agent.outputs.url}" });
-    api.make(DEFS, config).await;
-    api.make(DEFS, echo("no-agent", "agent", &json!({ "url": "" }), &json!([{}]))).await;
-    let more = json!({ "driver_inputs": { "values": { "job": { "namespace": "other" } } } });
-    api.make(DEFS, bucket("s3-bucket", &more)).await;
-    let refused = api.post("/deployments", order_without_job("deploy", "s3")).await;
-    assert_eq!(refused.0, 409, "{}", refused.1);
-    let said = message(&refused);
-    for part in [
-        "resource definition `s3-bucket` does not fit runner `engine`",
-        "its cluster has name \"us\", and that of the runner \"eu\"",
-        "`job.namespace` is `other`",
-    ] {
-        assert!(said.contains(part), "no {part} in {said}");
-    }
-    assert_eq!(
-        explained(&api, "s3").await["problem"],
-        json!(said),
-        "the explanation says the same"
     );
 }
 

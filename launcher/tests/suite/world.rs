@@ -328,6 +328,8 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
+        place: None,
+        of_removal: false,
         priority: canyon_domain::deployment::Priority::Normal,
         agent: None,
         accept_state: false,

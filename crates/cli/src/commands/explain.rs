@@ -88,7 +88,10 @@ async fn show_resource(
     let name = found["resource"].as_str().unwrap_or(resource);
     match (found["image"].as_str(), found["runner_id"].as_str(), found["problem"].as_str()) {
         (Some(image), Some(runner), _) => {
-            output.notice(&format!("`{name}` would run {image} on runner `{runner}`"));
+            let place = found["cluster"].as_str();
+            let place =
+                place.map_or_else(String::new, |cluster| format!(" in cluster `{cluster}`"));
+            output.notice(&format!("`{name}` would run {image} on runner `{runner}`{place}"));
         }
         (_, _, Some(problem)) => {
             output.notice(&format!("nothing would run for `{name}`: {problem}"));

@@ -1,157 +1,223 @@
-//! Where the job of a definition runs, compared with the runner of its environment.
+//! Where the job of a definition runs: what the definitions say of it, and the changes of a runner that this makes.
 //!
-//! Runner rules link each environment to one runner, which says in which cluster and as whom jobs run. A definition chooses no other
-//! place: what it says of one must be true of the runner.
+//! Runner rules link each environment to one runner, with its limits and its trust. A definition may name another cluster, which
+//! an account reaches, or the agent of another runner, and it may change the pod. See docs/decisions/0068.
 
 use super::container_job::JobPlacement;
-use super::resolution::Placement;
+use crate::account::{AccountCredentials, AccountId};
+use crate::field_error::FieldErrors;
 use crate::ids::RunnerId;
 use crate::merge_patch::merge_patch;
 use crate::runner::configuration::RunnerConfiguration;
-use crate::runner::kubernetes::KubernetesJob;
-use serde_json::{Map, Value};
+use crate::runner::{CONFIGURATION, JobPlace, RunnerDefinition};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
-/// What a definition says of the place of its jobs and is not true of a runner.
-///
-/// A runner without a cluster has no namespaces, service accounts and pods: there, what a definition says of them has no effect.
-pub fn mismatches(of: &Placement, id: &RunnerId, runner: &RunnerConfiguration) -> Vec<String> {
-    let mut found = Vec::new();
-    if let Some(agent) = of.agent.as_ref().filter(|agent| *agent != id) {
-        found.push(format!("its `agent_url` is that of runner `{agent}`"));
-    }
-    if let Some(cluster) = &of.cluster
-        && of.agent.is_none()
-    {
-        found.extend(other_cluster(cluster, runner));
-    }
-    if let Some(job) = runner.kubernetes_job() {
-        found.extend(other_job(&of.job, job));
-    }
-    found
+/// What definitions say of the place of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placement {
+    /// What the definition itself says.
+    pub job: JobPlacement,
+    /// The cluster with its account, if a definition names one.
+    pub cluster: Option<Map<String, Value>>,
+    /// The runner whose agent launches the job.
+    pub agent: Option<RunnerId>,
 }
 
-fn other_cluster(wanted: &Map<String, Value>, runner: &RunnerConfiguration) -> Option<String> {
+/// The changes of a runner for the jobs of a definition. A deployment keeps them: its job is found there as long as it lives,
+/// whatever becomes of the definition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefinedPlace {
+    /// The runner, if it is another than that of the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<RunnerId>,
+    /// `type` and `cluster`, which replace those of the runner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Map<String, Value>>,
+    /// What is merged into the runner's `job`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub job: Map<String, Value>,
+}
+
+/// What a job keeps of its runner's `job` in a cluster, if the runner itself has none.
+const KEPT_OUTSIDE_CLUSTERS: [&str; 3] = ["allowed_images", "identity", "timeouts"];
+/// Fields of a published cluster that say how to reach programs in it, and nothing of jobs.
+const NOT_OF_JOBS: [&str; 2] = ["loadbalancer", "loadbalancer_hosted_zone"];
+
+impl Placement {
+    /// The account that reaches the cluster, as `ORG/ACCOUNT` or `ACCOUNT`. What stands before the slash is the organization for
+    /// which the definition was written: Canyon takes accounts only of the caller's organization.
+    ///
+    /// # Errors
+    ///
+    /// Why it names no account.
+    pub fn account(&self) -> Result<Option<AccountId>, String> {
+        let given = self.cluster.as_ref().and_then(|cluster| cluster.get("account"));
+        let text = match given {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) => text.as_str(),
+            Some(_) => return Err("its `cluster.account` is no text".to_owned()),
+        };
+        let name = text.rsplit_once('/').map_or(text, |(_, name)| name);
+        let id = name.parse::<AccountId>();
+        id.map(Some).map_err(|error| format!("its `cluster.account` is no account: {error}"))
+    }
+
+    /// The changes of `runner`, which the environment has, or which `agent` names. `credentials` are those of [`Self::account`].
+    ///
+    /// # Errors
+    ///
+    /// Why the definitions name no place.
+    pub fn place(
+        &self,
+        runner: &RunnerConfiguration,
+        credentials: Option<&AccountCredentials>,
+    ) -> Result<DefinedPlace, String> {
+        let cluster = match &self.cluster {
+            // The agent is in its cluster.
+            Some(cluster) if self.agent.is_none() => cluster_of(cluster, runner, credentials)?,
+            Some(_) | None => None,
+        };
+        let is_in_cluster =
+            cluster.is_some() || runner.runner_type().job_place() == JobPlace::Cluster;
+        // Elsewhere there are no namespaces, service accounts and pods: published definitions have them in any case.
+        let job = if is_in_cluster { self.job.changes() } else { Map::new() };
+        Ok(DefinedPlace { runner: self.agent.clone(), cluster, job })
+    }
+}
+
+impl JobPlacement {
+    fn changes(&self) -> Map<String, Value> {
+        let Self { namespace, service_account, pod_template, cluster: _ } = self;
+        let given = [
+            ("namespace", namespace.clone().map(Value::String)),
+            ("service_account", service_account.clone().map(Value::String)),
+            ("pod_template", pod_template.clone().map(Value::Object)),
+        ];
+        given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+impl DefinedPlace {
+    /// The runner with the changes.
+    ///
+    /// # Errors
+    ///
+    /// Every fault, by its path below `runner_configuration`.
+    pub fn applied_to(&self, runner: &RunnerDefinition) -> Result<RunnerDefinition, FieldErrors> {
+        let mut whole = runner.to_value();
+        let configuration = &mut whole[CONFIGURATION];
+        if let Some(cluster) = &self.cluster {
+            let mut job = configuration["job"].take();
+            if runner.runner_type().job_place() != JobPlace::Cluster
+                && let Value::Object(members) = &mut job
+            {
+                members.retain(|name, _| KEPT_OUTSIDE_CLUSTERS.contains(&name.as_str()));
+            }
+            *configuration = Value::Object(cluster.clone());
+            configuration["job"] = job;
+        }
+        if !self.job.is_empty() {
+            merge_patch(&mut configuration["job"], Value::Object(self.job.clone()));
+        }
+        RunnerDefinition::parse_stored(whole)
+            .and_then(RunnerDefinition::usable)
+            .map_err(|faults| faults.below(CONFIGURATION))
+    }
+
+    /// The cluster that it names, as `TYPE NAME`.
+    pub fn cluster_name(&self) -> Option<String> {
+        let cluster = self.cluster.as_ref()?;
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let name = text(cluster.get("cluster")?.get("name"))?;
+        Some(format!("{} {name}", text(cluster.get("type"))?))
+    }
+
+    /// Whether it changes nothing of `runner`.
+    pub fn is_that_of(&self, runner: &RunnerDefinition) -> bool {
+        self.runner.is_none()
+            && self.applied_to(runner).is_ok_and(|changed| changed.to_value() == runner.to_value())
+    }
+}
+
+/// The `type` and `cluster` of a runner in the cluster that a definition names; `None` if it names none, or the runner's own.
+fn cluster_of(
+    wanted: &Map<String, Value>,
+    runner: &RunnerConfiguration,
+    credentials: Option<&AccountCredentials>,
+) -> Result<Option<Map<String, Value>>, String> {
     // The members of the cluster are below `cluster`, beside its account.
     let wanted = wanted.get("cluster").and_then(Value::as_object).unwrap_or(wanted);
-    if wanted.is_empty() {
-        return None;
+    let mut members = wanted.clone();
+    members.remove("account");
+    NOT_OF_JOBS.iter().for_each(|name| drop(members.remove(*name)));
+    if members.is_empty() {
+        return Ok(None);
     }
+    let Some(credentials) = credentials else {
+        return match other_cluster(&members, runner) {
+            None => Ok(None),
+            Some(reason) => Err(format!(
+                "{reason}, and no account is named that reaches another: add `account` to the cluster"
+            )),
+        };
+    };
+    let kind = members.remove("cluster_type").unwrap_or_default();
+    let (runner_type, auth) = match (kind.as_str(), credentials) {
+        (Some("gke"), AccountCredentials::GcpIdentity { gcp_audience, gcp_service_account }) => {
+            let auth =
+                json!({ "gcp_audience": gcp_audience, "gcp_service_account": gcp_service_account });
+            let (zone, region) = (members.remove("zone"), members.remove("region"));
+            members.extend(zone.or(region).map(|location| ("location".to_owned(), location)));
+            ("kubernetes-gke", auth)
+        }
+        (Some("eks"), AccountCredentials::AwsRole { aws_role, session_name, sts_region }) => {
+            let auth = json!({ "role_arn": aws_role, "session_name": session_name, "sts_region": sts_region });
+            ("kubernetes-eks", auth)
+        }
+        (
+            Some("aks"),
+            AccountCredentials::AzureIdentity {
+                azure_identity_tenant_id,
+                azure_identity_client_id,
+            },
+        ) => {
+            let auth = json!({ "tenant_id": azure_identity_tenant_id, "client_id": azure_identity_client_id });
+            ("kubernetes-aks", auth)
+        }
+        (Some("gke" | "eks" | "aks"), _) => {
+            return Err(format!(
+                "its cluster is of type {kind}, which no account of type `{}` reaches",
+                credentials.account_type()
+            ));
+        }
+        _ => return Err(format!("its `cluster_type` is {kind}; there are `aks`, `eks` and `gke`")),
+    };
+    let mut auth = auth;
+    if let Value::Object(auth) = &mut auth {
+        auth.retain(|_, value| !value.is_null());
+    }
+    members.insert("auth".to_owned(), auth);
+    Ok(Some(Map::from_iter([
+        ("type".to_owned(), runner_type.into()),
+        ("cluster".to_owned(), Value::Object(members)),
+    ])))
+}
+
+/// How the cluster differs from that of the runner.
+fn other_cluster(wanted: &Map<String, Value>, runner: &RunnerConfiguration) -> Option<String> {
     let name = wanted.get("name").and_then(Value::as_str).unwrap_or_default();
     let Some(has) = runner.cloud_cluster() else {
         return Some(format!(
             "its cluster is `{name}`, and the runner names no cluster of a cloud"
         ));
     };
-    let differs = |(field, wanted): (&String, &Value)| {
+    wanted.iter().find_map(|(field, wanted)| {
         let has = has.get(field).filter(|has| *has != wanted)?;
         Some(format!("its cluster has {field} {wanted}, and that of the runner {has}"))
-    };
-    wanted.iter().find_map(differs)
-}
-
-fn other_job(wanted: &JobPlacement, has: &KubernetesJob) -> Vec<String> {
-    let mut found = Vec::new();
-    let pairs = [
-        ("namespace", &wanted.namespace, &has.namespace),
-        ("service_account", &wanted.service_account, &has.service_account),
-    ];
-    for (field, wanted, has) in pairs {
-        if let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != has) {
-            found.push(format!(
-                "its `job.{field}` is `{wanted}`, and that of the runner is `{has}`"
-            ));
-        }
-    }
-    if let Some(template) = &wanted.pod_template {
-        let has = Value::Object(has.pod_template.clone().unwrap_or_default());
-        let mut merged = has.clone();
-        merge_patch(&mut merged, Value::Object(template.clone()));
-        if merged != has {
-            found.push(
-                "its `job.pod_template` has what the runner's `job.pod_template` has not"
-                    .to_owned(),
-            );
-        }
-    }
-    found
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runner::RunnerDefinition;
-    use serde_json::json;
-
-    fn gke() -> RunnerConfiguration {
-        let given = json!({
-            "runner_configuration": {
-                "type": "kubernetes-gke",
-                "job": {"namespace": "humanitec-runner", "service_account": "runner-job",
-                    "pod_template": {"spec": {"imagePullSecrets": [{"name": "ghcr"}], "nodeSelector": {"a": "b"}}}},
-                "cluster": {"name": "my-cluster", "project_id": "my-gcp-project", "location": "europe-west3-a",
-                    "auth": {"gcp_audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q",
-                        "gcp_service_account": "x@my-gcp-project.iam.gserviceaccount.com"}},
-            },
-            "state_storage_configuration": {"type": "gcs", "bucket": "states"},
-        });
-        RunnerDefinition::parse(given).unwrap().configuration
-    }
-
-    fn placement(cluster: &Value, namespace: &str, template: &Value) -> Placement {
-        let job = JobPlacement {
-            namespace: Some(namespace.to_owned()),
-            pod_template: template.as_object().cloned(),
-            ..JobPlacement::default()
-        };
-        Placement { job, cluster: cluster.as_object().cloned(), agent: None }
-    }
-
-    #[test]
-    fn a_definition_fits_the_runner_of_which_all_it_says_is_true() {
-        let id: RunnerId = "eu".parse().unwrap();
-        let cluster = json!({"account": "acme/cloud", "cluster": {"cluster_type": "gke", "name": "my-cluster",
-            "project_id": "my-gcp-project", "zone": "europe-west3-a", "loadbalancer": "10.10.10.10"}});
-        let template = json!({"spec": {"imagePullSecrets": [{"name": "ghcr"}]}});
-        let found = |placement: &Placement| mismatches(placement, &id, &gke());
-        assert_eq!(
-            found(&placement(&cluster, "humanitec-runner", &template)),
-            Vec::<String>::new()
-        );
-        let mut other = cluster.clone();
-        other["cluster"]["name"] = json!("other");
-        let reasons =
-            found(&placement(&other, "else", &json!({"spec": {"hostNetwork": true}}))).join("\n");
-        assert_eq!(
-            reasons,
-            "its cluster has name \"other\", and that of the runner \"my-cluster\"\n\
-            its `job.namespace` is `else`, and that of the runner is `humanitec-runner`\n\
-            its `job.pod_template` has what the runner's `job.pod_template` has not"
-        );
-        let agent = Placement { agent: Some("inside".parse().unwrap()), ..Placement::default() };
-        assert_eq!(found(&agent), ["its `agent_url` is that of runner `inside`"]);
-        assert_eq!(
-            found(&Placement { agent: Some(id.clone()), ..Placement::default() }),
-            Vec::<String>::new()
-        );
-    }
-
-    #[test]
-    fn a_runner_without_a_cluster_does_not_fit_a_definition_that_names_one() {
-        let id: RunnerId = "laptop".parse().unwrap();
-        let docker = json!({
-            "runner_configuration": {"type": "docker", "job": {}},
-            "state_storage_configuration": {"type": "gcs", "bucket": "states"},
-        });
-        let docker = RunnerDefinition::parse(docker).unwrap().configuration;
-        let cluster = json!({"cluster": {"name": "my-cluster"}});
-        let reasons = mismatches(&placement(&cluster, "x", &json!(null)), &id, &docker);
-        assert_eq!(
-            reasons,
-            ["its cluster is `my-cluster`, and the runner names no cluster of a cloud"]
-        );
-        assert_eq!(
-            mismatches(&placement(&json!({}), "x", &json!({"spec": {}})), &id, &docker),
-            Vec::<String>::new()
-        );
-    }
-}
+#[path = "placement_tests.rs"]
+mod tests;

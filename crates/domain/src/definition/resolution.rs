@@ -3,15 +3,16 @@
 //! Definitions without a container job (`config`, for example) are evaluated here. The outputs of container jobs are those of
 //! their last success: the caller reads them, and resolves again ([`ResolveError::Unread`]).
 
-use super::container_job::{self, JobPlacement};
+use super::container_job;
 use super::criterion::MatchTarget;
 use super::matching::{ChooseError, choose};
 use super::placeholder::{self, OutputReference, Part};
+use super::placement::Placement;
 use super::template::{self, Data};
 use super::{Definition, DefinitionId, Driver, secrets};
 use crate::container::ContainerJob;
 use crate::field_error::FieldErrors;
-use crate::ids::{EnvUuid, OrgId, RunnerId};
+use crate::ids::{EnvUuid, OrgId};
 use crate::resource_name::ResourceName;
 use crate::run_context::{ESCAPED_OPENING, OPENING};
 use serde_json::{Map, Value};
@@ -53,17 +54,6 @@ pub struct Resolved {
     pub job: ContainerJob,
     /// Where it runs.
     pub placement: Placement,
-}
-
-/// Where a job of a definition runs.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Placement {
-    /// What the definition itself says.
-    pub job: JobPlacement,
-    /// The cluster with its account, if a definition names one.
-    pub cluster: Option<Map<String, Value>>,
-    /// The runner whose agent launches the job.
-    pub agent: Option<RunnerId>,
 }
 
 /// Why a resource cannot be made.

@@ -293,6 +293,8 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
+        place: None,
+        of_removal: false,
         priority: Priority::Normal,
         agent: None,
         accept_state: false,

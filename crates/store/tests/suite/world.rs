@@ -143,6 +143,8 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         mode: Mode::Deploy,
         plan_only: false,
         rollback_to: None,
+        place: None,
+        of_removal: false,
         priority: canyon_domain::deployment::Priority::Normal,
         agent: None,
         accept_state: false,
