@@ -1,5 +1,6 @@
 //! The use cases, and what they need.
 
+pub(crate) mod accounts;
 mod agent_enrollment;
 mod agent_jobs;
 mod agent_limits;

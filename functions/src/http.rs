@@ -1,6 +1,7 @@
 //! The HTTP API: one file for each resource. Handlers extract, call and render.
 
 mod access;
+mod accounts;
 mod agent_caller;
 mod agent_sessions;
 mod agents;
@@ -103,6 +104,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(variable_uses::routes())
         .merge(event_sources::routes())
         .merge(secret_stores::routes())
+        .merge(accounts::routes())
         .merge(definitions::routes())
         .merge(service_accounts::routes())
         .merge(identity_providers::routes())

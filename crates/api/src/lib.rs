@@ -5,6 +5,7 @@
 //! is rejected, so that Canyon never silently ignores a misspelled field. Answers may get further
 //! fields, so clients must ignore unknown ones.
 
+pub mod account;
 pub mod agent;
 pub mod archive;
 pub mod attempt;

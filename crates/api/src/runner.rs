@@ -1,6 +1,7 @@
 //! Runners.
 
 use crate::named_role::EnabledRole;
+use canyon_domain::account::AccountCredentials;
 use canyon_domain::runner;
 use canyon_domain::secret_store::StoreConfiguration;
 use canyon_domain::state_storage::StateStorage;
@@ -23,10 +24,10 @@ pub struct RunnerConfigurationUpdate {}
 #[derive(Debug, ToSchema)]
 pub struct StateStorageConfiguration {}
 
-/// The schemas of the three structs above and of `StoreConfiguration`, as the domain reads them. The functions make the document at each start, with
+/// The schemas of the three structs above, of `StoreConfiguration` and of `AccountCredentials`, as the domain reads them. The functions make the document at each start, with
 /// schemas of these structs that are empty: the described ones take milliseconds, so only a reader of the document
 /// causes them.
-pub fn described() -> [(&'static str, RefOr<Schema>); 4] {
+pub fn described() -> [(&'static str, RefOr<Schema>); 5] {
     let configuration = runner::RunnerConfiguration::schema();
     let mut update = configuration.clone();
     for of_type in update["oneOf"].as_array_mut().into_iter().flatten() {
@@ -39,6 +40,7 @@ pub fn described() -> [(&'static str, RefOr<Schema>); 4] {
         ("RunnerConfigurationUpdate", schema(update)),
         ("StateStorageConfiguration", schema(StateStorage::schema())),
         ("StoreConfiguration", schema(StoreConfiguration::schema())),
+        ("AccountCredentials", schema(AccountCredentials::schema_of_members())),
     ]
 }
 
@@ -182,11 +184,12 @@ mod tests {
 
     #[test]
     fn the_document_describes_a_runner_by_the_schema_that_the_domain_reads_it_with() {
-        let [configuration, update, storage, store] =
+        let [configuration, update, storage, store, account] =
             described().map(|(_, schema)| serde_json::to_value(schema).unwrap());
         let domain = runner::RunnerConfiguration::schema();
         assert_eq!((&configuration, storage), (&domain, StateStorage::schema()));
         assert_eq!(store, StoreConfiguration::schema());
+        assert_eq!(account, AccountCredentials::schema_of_members());
         for (of_update, of_runner) in
             update["oneOf"].as_array().unwrap().iter().zip(domain["oneOf"].as_array().unwrap())
         {

@@ -38,8 +38,14 @@ pub(crate) struct Assignment {
 
 /// Below these keys, a text's form decides its type. Every other member at the top of a request is
 /// text, so that `--set description=123` keeps the text as typed.
-const CONFIGURATIONS: [&str; 5] =
-    ["runner_configuration", "state_storage_configuration", "store_configuration", "job", "agents"];
+const CONFIGURATIONS: [&str; 6] = [
+    "runner_configuration",
+    "state_storage_configuration",
+    "store_configuration",
+    "credentials",
+    "job",
+    "agents",
+];
 
 /// The members at the top of a request that are lists or objects themselves.
 const STRUCTURED: [&str; 7] = [

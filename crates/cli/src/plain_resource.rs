@@ -40,7 +40,10 @@ macro_rules! plain_resources {
 
             /// Whether an update replaces each part that it gives, and a part has more than one value.
             pub(crate) fn replaces_parts(self) -> bool {
-                !matches!(self, Self::SecretStore | Self::EnvironmentType | Self::Definition)
+                !matches!(
+                    self,
+                    Self::Account | Self::SecretStore | Self::EnvironmentType | Self::Definition
+                )
             }
 
             /// The columns of a list.
@@ -153,6 +156,16 @@ plain_resources! {
         update: "A resource definition: what is given is merged into it, and lists are replaced",
         delete: "A resource definition that no resource has",
         list: "Resource definitions",
+    }
+    Account, Accounts {
+        noun: "account", singular: "account", plural: "accounts", path: "resources/accounts",
+        short: [],
+        columns: ["id", "type", "name", "updated_at"],
+        create: "An identity at a cloud that resource definitions name; Canyon stores no keys of it",
+        get: "An account",
+        update: "An account; `credentials` are merged into the stored ones, and its type stays",
+        delete: "An account that no resource definition names",
+        list: "Identities at clouds that resource definitions name",
     }
     SecretStore, SecretStores {
         noun: "secret store", singular: "secret-store", plural: "secret-stores", path: "secret-stores",

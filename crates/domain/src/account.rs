@@ -4,7 +4,7 @@
 //! which trusts Canyon's issuer.
 
 use crate::field_error::{FieldErrors, shown};
-use crate::ids::{MAX_ID_LENGTH, OrgId, text_id};
+use crate::ids::{InvalidId, MAX_ID_LENGTH, text_id};
 use crate::runner::eks::other_partition;
 use crate::runner::fields::Fields;
 use crate::runner::patterns::{
@@ -30,15 +30,14 @@ fn is_account_id(text: &str) -> bool {
 }
 
 impl AccountId {
-    /// The account of `org` that `text`, a reference in a resource definition, names: `ORG/ID`, or `ID` alone. `None` if it names
-    /// none of this organization.
-    pub fn of_reference(text: &str, org: &OrgId) -> Option<Self> {
-        let name = match text.split_once('/') {
-            Some((given, name)) if given == org.as_str() || given == "${context.org.id}" => name,
-            Some(_) => return None,
-            None => text,
-        };
-        name.parse().ok()
+    /// The account that `text`, a reference in a resource definition, names: `ORG/ID`, or `ID` alone. Published definitions name
+    /// the organization for which they were written; Canyon takes accounts only of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// The text names no account.
+    pub fn of_reference(text: &str) -> Result<Self, InvalidId> {
+        text.rsplit_once('/').map_or(text, |(_, name)| name).parse()
     }
 }
 
@@ -293,14 +292,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_names_the_account_with_or_without_its_organization() {
-        let org: OrgId = "my-org".parse().unwrap();
-        let of = |text| AccountId::of_reference(text, &org).map(String::from);
+    fn a_reference_names_the_account_with_or_without_an_organization() {
         for text in ["my-org/myAccount", "myAccount", "${context.org.id}/myAccount"] {
-            assert_eq!(of(text).as_deref(), Some("myAccount"), "{text}");
+            assert_eq!(AccountId::of_reference(text).unwrap().as_str(), "myAccount", "{text}");
         }
-        for text in ["their-org/myAccount", "my-org/", "my-org/myAccount/x", "${context.app.id}"] {
-            assert_eq!(of(text), None, "{text}");
+        for text in ["my-org/", "", "${context.app.id}"] {
+            assert!(AccountId::of_reference(text).is_err(), "{text}");
         }
     }
 }

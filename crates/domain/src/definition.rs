@@ -4,6 +4,7 @@
 //! ([`matching`]). Texts of the inputs refer to the run and to other resources ([`placeholder`]); [`resolution`] follows them and
 //! returns the container job to run.
 
+pub mod account_reference;
 pub mod affected;
 mod container_job;
 pub mod criterion;

@@ -10,7 +10,7 @@ use canyon_domain::ids::OrgUuid;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The most accounts of an organization: one page of the list has them all.
+/// The most accounts of an organization. A new one costs a read of all of them.
 pub const MAX_ACCOUNTS: usize = 100;
 
 #[derive(Serialize, Deserialize)]
@@ -122,6 +122,17 @@ impl Table {
     ) -> Result<Page<Account>, StoreError> {
         let page = self.page::<AccountItem>(partition(org), request, |_| true).await?;
         Ok(page.map(Account::from))
+    }
+
+    /// Every account of an organization. One read unit for each 4 KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
+    /// parse an item.
+    pub async fn all_accounts(&self, org: OrgUuid) -> Result<Vec<Account>, StoreError> {
+        let items: Vec<AccountItem> = self.all(partition(org), MAX_ACCOUNTS).await?;
+        Ok(items.into_iter().map(Account::from).collect())
     }
 
     /// Deletes an account, on condition that it has the version that was read. 4 write units.

@@ -18,10 +18,15 @@ const MAX_DESCRIPTION: usize = 200;
 
 /// Notes a fault of the field `description`.
 pub(super) fn check_description(faults: &mut FieldErrors, text: Option<&str>) {
+    check_purpose(faults, "description", text);
+}
+
+/// Notes a fault of the field `path`, a text for people.
+pub(super) fn check_purpose(faults: &mut FieldErrors, path: &str, text: Option<&str>) {
     let text = text.unwrap_or_default();
     if text.chars().count() > MAX_DESCRIPTION || text.contains(char::is_control) {
         faults.add(
-            "description",
+            path,
             format!("has at most {MAX_DESCRIPTION} characters, and no control characters"),
         );
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic as the tests do")]
 
 mod access;
+mod accounts;
 mod agent_access;
 mod agent_attempts;
 mod agent_keys;

@@ -54,6 +54,7 @@ async fn a_cursor_of_another_list_is_refused() {
         ("/runners?", &runners, 200),
         ("/projects?", &runners, 400),
         ("/envs?", &runners, 400),
+        ("/resources/accounts?", &runners, 400),
         ("/runner-rules?", &runners, 400),
         ("/audit-records?", &runners, 400),
         ("/runners?byRunnerType=local", &runners, 400),

@@ -141,6 +141,20 @@ fn every_misspelt_scope_is_answered_with_the_nearest_name() {
 }
 
 #[test]
+fn a_misspelt_account_is_answered_with_the_nearest_one() {
+    let lists: &[(&str, &[&str])] = &[("GET /resources/accounts", &["myAccount"])];
+    for call in [
+        "get account myAcount",
+        "update account myAcount --set name=ours",
+        "delete account myAcount",
+    ] {
+        let answer = without(call, lists);
+        assert!(answer.starts_with("exit: 7\n"), "{call}: {answer}");
+        assert!(answer.ends_with("hint: did you mean `myAccount`?\n"), "{call}: {answer}");
+    }
+}
+
+#[test]
 fn a_filter_may_name_a_group_of_projects() {
     let call = "list runner-rules --project payments";
     let answer =

@@ -45,8 +45,7 @@ const KEPT_OUTSIDE_CLUSTERS: [&str; 3] = ["allowed_images", "identity", "timeout
 const NOT_OF_JOBS: [&str; 2] = ["loadbalancer", "loadbalancer_hosted_zone"];
 
 impl Placement {
-    /// The account that reaches the cluster, as `ORG/ACCOUNT` or `ACCOUNT`. What stands before the slash is the organization for
-    /// which the definition was written: Canyon takes accounts only of the caller's organization.
+    /// The account that reaches the cluster.
     ///
     /// # Errors
     ///
@@ -58,9 +57,8 @@ impl Placement {
             Some(Value::String(text)) => text.as_str(),
             Some(_) => return Err("its `cluster.account` is no text".to_owned()),
         };
-        let name = text.rsplit_once('/').map_or(text, |(_, name)| name);
-        let id = name.parse::<AccountId>();
-        id.map(Some).map_err(|error| format!("its `cluster.account` is no account: {error}"))
+        AccountId::of_reference(text)
+            .map(Some).map_err(|error| format!("its `cluster.account` is no account: {error}"))
     }
 
     /// The changes of `runner`, which the environment has, or which `agent` names. `credentials` are those of [`Self::account`].

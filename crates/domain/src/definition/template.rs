@@ -103,6 +103,16 @@ fn text_of(text: &str, data: Data<'_>) -> Result<String, String> {
     split(text)?.into_iter().map(write).collect()
 }
 
+/// `text` with a word in place of each field: YAML that can be read before the fields are known.
+pub(super) fn without_fields(text: &str) -> String {
+    let pieces = split(text).unwrap_or_else(|_| vec![Piece::Text(text)]);
+    let write = |piece| match piece {
+        Piece::Text(text) => text,
+        Piece::Field(_) => "field",
+    };
+    pieces.into_iter().map(write).collect()
+}
+
 enum Piece<'t> {
     Text(&'t str),
     Field(&'t str),
