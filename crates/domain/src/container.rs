@@ -188,6 +188,15 @@ impl ContainerJob {
         self.shared_directory.as_deref().unwrap_or(SHARED_DIRECTORY)
     }
 
+    /// The shared directory, if it is no folder that each job has in any case.
+    fn provided_directory(&self) -> Option<&str> {
+        let has = |folder: &str, path: &str| {
+            path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let given = self.shared_directory.as_deref()?;
+        Some(given).filter(|path| !has("/canyon", path) && !has("/tmp", path))
+    }
+
     /// The files and the secret files, by their paths below the shared directory.
     pub fn files(&self) -> BTreeMap<String, JobFile> {
         let mut faults = FieldErrors::default();

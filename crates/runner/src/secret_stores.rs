@@ -150,10 +150,18 @@ fn unreadable(variable: &str, of: &SecretReference, as_whom: &str, unread: CallE
     Failure::new(class, message)
 }
 
+/// The secret as a whole. In stores whose secrets are always objects, `value` is the usual name of one that has nothing else.
+fn whole(secret: &Json) -> &Json {
+    match secret {
+        Json::Object(fields) if fields.len() == 1 => fields.get("value").unwrap_or(secret),
+        other => other,
+    }
+}
+
 /// The value of a variable: the secret, or one member of it.
 fn value_of(secret: &Json, member: Option<&str>, kind: VariableKind) -> Result<Json, String> {
     let value = match member {
-        None => secret.clone(),
+        None => whole(secret).clone(),
         Some(member) => {
             let parsed;
             let object = match secret {
@@ -268,6 +276,8 @@ mod tests {
             (&object, Some("none"), Terraform, Err("it is `null`")),
             (&object, Some("pin"), Terraform, Err("it is too short for a secret")),
             (&json(r#""plain-text""#), Some("x"), Terraform, Err("the secret is no JSON object")),
+            (&json(r#"{"value":"hunter22"}"#), None, Terraform, Ok(r#""hunter22""#)),
+            (&json(r#"{"other":"hunter22"}"#), None, Terraform, Ok(r#"{"other":"hunter22"}"#)),
             (&json(r#""plain-text""#), None, Terraform, Ok(r#""plain-text""#)),
             (&json(r#""nul\u0000in-it""#), None, Environment, Err("it has a NUL character")),
         ] {

@@ -1,8 +1,6 @@
 //! Where the job of a definition runs: at the runner of the environment, in another cluster, or by the agent of another runner.
 
-use crate::container_world::{
-    begin, order_without_job, resources, with_engine, with_runner,
-};
+use crate::container_world::{begin, order_without_job, resources, with_engine, with_runner};
 use crate::harness::{Api, message};
 use serde_json::{Value, json};
 
@@ -24,7 +22,8 @@ async fn with_definitions(api: &Api, namespace: &str) {
     let templates = json!({ "outputs": outputs, "secrets": { "agent_url": "{{ .driver.secrets.agent_url }}" } });
     let inputs = json!({ "values": { "templates": templates },
         "secrets": { "agent_url": "${resources.agent.outputs.url}" } });
-    let config = definition("config-runner", "config", "template", &inputs, Some("container-runner"));
+    let config =
+        definition("config-runner", "config", "template", &inputs, Some("container-runner"));
     api.make(DEFS, config).await;
     let none = json!({ "values": { "url": "" } });
     api.make(DEFS, definition("the-agent", "agent", "echo", &none, None)).await;
@@ -66,7 +65,11 @@ async fn a_definition_moves_its_job_to_another_cluster_and_a_destroy_runs_there(
 
     with_account(&api).await;
     let found = explained(&api).await;
-    assert_eq!((&found["runner_id"], &found["cluster"]), (&json!("engine"), &json!("kubernetes-gke us")), "{found}");
+    assert_eq!(
+        (&found["runner_id"], &found["cluster"]),
+        (&json!("engine"), &json!("kubernetes-gke us")),
+        "{found}"
+    );
     let (job, claimed) = begin(&api, order_without_job("deploy", "s3")).await;
     let there = (json!("engine"), json!("kubernetes-gke us"));
     assert_eq!(place(&api, &claimed["deployment_id"]).await, there);
@@ -74,7 +77,11 @@ async fn a_definition_moves_its_job_to_another_cluster_and_a_destroy_runs_there(
     job.succeed(&api).await;
 
     // The definition and the account are gone, and its resource is where it was made.
-    for path in [format!("{DEFS}/s3-bucket?force=true"), format!("{DEFS}/config-runner?force=true"), format!("{ACCOUNTS}/cloud")] {
+    for path in [
+        format!("{DEFS}/s3-bucket?force=true"),
+        format!("{DEFS}/config-runner?force=true"),
+        format!("{ACCOUNTS}/cloud"),
+    ] {
         let gone = api.delete(&path).await;
         assert_eq!(gone.0, 204, "{path}: {}", gone.1);
     }
@@ -89,11 +96,16 @@ async fn a_definition_moves_its_job_to_another_cluster_and_a_destroy_runs_there(
 async fn a_definition_that_names_an_agent_is_for_the_runner_of_that_agent() {
     let api = with_engine().await;
     with_definitions(&api, "jobs").await;
-    let inside = json!({ "driver_type": "humanitec/agent", "driver_inputs": { "values": { "id": "inside" } } });
+    let inside = json!({ "driver_type": "humanitec/agent", "driver_inputs": { "values": { "id": "inside", "url": null } } });
     let changed = api.patch(&format!("{DEFS}/the-agent"), inside).await;
     assert_eq!(changed.0, 200, "{}", changed.1);
     let refused = api.post("/deployments", order_without_job("deploy", "s3")).await;
-    assert!(message(&refused).contains("runner `inside`") && message(&refused).contains("there is no such runner"), "{}", refused.1);
+    assert!(
+        message(&refused).contains("runner `inside`")
+            && message(&refused).contains("there is no such runner"),
+        "{}",
+        refused.1
+    );
 
     let storage = json!({ "type": "gcs", "bucket": "states" });
     let job = json!({ "namespace": "own", "service_account": "own" });
@@ -120,9 +132,14 @@ async fn a_place_that_no_runner_may_have_is_refused_by_its_fields() {
     assert_eq!(changed.0, 200, "{}", changed.1);
     let refused = api.post("/deployments", order_without_job("deploy", "s3")).await;
     assert_eq!(refused.0, 409, "{}", refused.1);
-    for part in ["resource definition `s3-bucket` does not fit runner `engine`", "`job.pod_template.spec.hostNetwork`"] {
+    for part in [
+        "resource definition `s3-bucket` does not fit runner `engine`",
+        "`job.pod_template.spec.hostNetwork`",
+    ] {
         assert!(message(&refused).contains(part), "no {part} in {}", refused.1);
     }
-    let changed = api.patch(&format!("{ACCOUNTS}/cloud"), json!({ "credentials": { "gcp_audience": null } })).await;
+    let changed = api
+        .patch(&format!("{ACCOUNTS}/cloud"), json!({ "credentials": { "gcp_audience": null } }))
+        .await;
     assert_eq!(changed.0, 400, "{}", changed.1);
 }

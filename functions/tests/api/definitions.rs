@@ -1,8 +1,6 @@
 //! Resource definitions: who may write them, which one a resource gets, and what runs for it.
 
-use crate::container_world::{
-    begin, order_without_job, resources, succeeds, with_engine,
-};
+use crate::container_world::{begin, order_without_job, resources, succeeds, with_engine};
 use crate::harness::{Api, message};
 use serde_json::{Value, json};
 

@@ -54,8 +54,12 @@ mod tests {
         assert_ne!(of_launch(&one), of_launch(&launch("cyc_2")));
         let elsewhere = Launch { env: "other".parse().unwrap(), ..one.clone() };
         assert_ne!(of_launch(&one), of_launch(&elsewhere));
-        let container =
-            ContainerLaunch { image: "a".to_owned(), stop_seconds: 70, needs_git: false };
+        let container = ContainerLaunch {
+            image: "a".to_owned(),
+            stop_seconds: 70,
+            needs_git: false,
+            shared_directory: None,
+        };
         let in_image = Launch { container: Some(container), ..one.clone() };
         assert_ne!(of_launch(&one), of_launch(&in_image));
         assert!(!of_launch(&one).contains("cyc_1"));

@@ -46,6 +46,9 @@ pub struct ContainerRun {
     /// Whether the job has a source.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_source: bool,
+    /// Its shared directory, if the platform must provide that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_directory: Option<String>,
 }
 
 /// What a platform must know of a container job to start it.
@@ -58,6 +61,9 @@ pub struct ContainerLaunch {
     /// Whether its container needs git, to fetch a source.
     #[serde(default)]
     pub needs_git: bool,
+    /// A folder that the container gets, empty and writable for each user, in place of what the image has there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_directory: Option<String>,
 }
 
 impl ContainerRun {
@@ -72,7 +78,12 @@ impl ContainerRun {
             Some(digest) if !self.image.contains('@') => format!("{}@sha256:{digest}", self.image),
             Some(_) | None => self.image.clone(),
         };
-        ContainerLaunch { image, stop_seconds: self.stop_seconds(), needs_git: self.has_source }
+        ContainerLaunch {
+            image,
+            stop_seconds: self.stop_seconds(),
+            needs_git: self.has_source,
+            shared_directory: self.shared_directory.clone(),
+        }
     }
 
     /// Seconds from the request to stop until the kill of the job.
@@ -97,6 +108,7 @@ impl From<&ContainerTask> for ContainerRun {
             grace_seconds: job.grace_seconds(),
             idempotent: job.idempotent == Some(true),
             has_source: job.source.is_some(),
+            shared_directory: job.provided_directory().map(str::to_owned),
         }
     }
 }

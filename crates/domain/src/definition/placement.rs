@@ -58,7 +58,8 @@ impl Placement {
             Some(_) => return Err("its `cluster.account` is no text".to_owned()),
         };
         AccountId::of_reference(text)
-            .map(Some).map_err(|error| format!("its `cluster.account` is no account: {error}"))
+            .map(Some)
+            .map_err(|error| format!("its `cluster.account` is no account: {error}"))
     }
 
     /// The changes of `runner`, which the environment has, or which `agent` names. `credentials` are those of [`Self::account`].

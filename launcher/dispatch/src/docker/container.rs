@@ -19,6 +19,8 @@ use std::collections::HashMap;
 
 /// The working directory of the runner image. A volume there gets its owner from the image.
 const WORK_DIRECTORY: &str = "/work";
+/// The size of a shared directory of the job's own, which is in memory.
+const SHARED_SIZE: &str = "1g";
 /// The user of a container whose image names no user by number, or root.
 const USER: &str = "65532:65532";
 /// The maximum number of processes and threads. A run with many providers has some hundreds.
@@ -136,10 +138,7 @@ impl<'a> Plan<'a> {
             readonly_rootfs: Some(true),
             mounts: (!is_in_own_image).then(|| self.mounts()),
             volumes_from: is_in_own_image.then(|| vec![injection::injector_name(&launch.job)]),
-            tmpfs: Some(HashMap::from([(
-                "/tmp".to_owned(),
-                "rw,nosuid,nodev,exec,mode=1777,size=512m".to_owned(),
-            )])),
+            tmpfs: Some(folders_in_memory(launch)),
             extra_hosts: Some(extra_hosts),
             network_mode: self.settings.network.clone(),
             ipc_mode: Some("private".to_owned()),
@@ -180,6 +179,16 @@ impl<'a> Plan<'a> {
         });
         std::iter::once(work).chain(bound).collect()
     }
+}
+
+/// `/tmp`, and a shared directory of the job's own: an engine makes volumes that only root may write to.
+fn folders_in_memory(launch: &Launch) -> HashMap<String, String> {
+    let folder = |path: &str, size: &str| {
+        (path.to_owned(), format!("rw,nosuid,nodev,exec,mode=1777,size={size}"))
+    };
+    let shared = launch.container.as_ref().and_then(|job| job.shared_directory.as_deref());
+    let shared = shared.map(|path| folder(path, SHARED_SIZE));
+    std::iter::once(folder("/tmp", "512m")).chain(shared).collect()
 }
 
 /// Whether the image's user is a number other than root's. A name could map to any number.

@@ -19,6 +19,7 @@ use aws_smithy_types::error::operation::BuildError;
 use canyon_domain::container::ContainerLaunch;
 use canyon_domain::pod_template::GIT_DIRECTORY;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The container that brings the runner program into a container job.
@@ -38,31 +39,41 @@ const REFUSE_ROOT: &str = "CANYON_REFUSE_ROOT";
 /// A volume, where the job's container has it, and the folder of `canyon-runner inject` that fills it.
 struct JobVolume {
     name: &'static str,
-    directory: &'static str,
+    directory: Cow<'static, str>,
     inject_directory: &'static str,
     read_only: bool,
 }
 
 const PROGRAM_VOLUME: JobVolume = JobVolume {
     name: "canyon",
-    directory: "/canyon",
+    directory: Cow::Borrowed("/canyon"),
     inject_directory: INJECT_DIRECTORY,
     read_only: false,
 };
 /// With a read-only root file system, programs still need a folder for temporary files.
 const TEMPORARY_VOLUME: JobVolume = JobVolume {
     name: "canyon-tmp",
-    directory: "/tmp",
+    directory: Cow::Borrowed("/tmp"),
     inject_directory: "/canyon/volume/tmp",
     read_only: false,
 };
 /// For a job with a source.
 const GIT_VOLUME: JobVolume = JobVolume {
     name: "canyon-git",
-    directory: GIT_DIRECTORY,
+    directory: Cow::Borrowed(GIT_DIRECTORY),
     inject_directory: "/canyon/volume/git",
     read_only: true,
 };
+
+/// For a job whose shared directory is elsewhere: the folder that `canyon-runner inject` opens for each user.
+fn shared_volume(directory: &str) -> JobVolume {
+    JobVolume {
+        name: "canyon-shared",
+        directory: Cow::Owned(directory.to_owned()),
+        inject_directory: "/canyon/volume/work",
+        read_only: false,
+    }
+}
 
 /// What a task definition says of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -124,7 +135,9 @@ impl JobContainers {
     /// `runner_image` has the runner program.
     pub(super) fn new(runner_image: &str, job: &ContainerLaunch, variables: Variables<'_>) -> Self {
         let git = job.needs_git.then_some(GIT_VOLUME);
-        let volumes: Vec<_> = [PROGRAM_VOLUME, TEMPORARY_VOLUME].into_iter().chain(git).collect();
+        let shared = job.shared_directory.as_deref().map(shared_volume);
+        let volumes: Vec<_> =
+            [PROGRAM_VOLUME, TEMPORARY_VOLUME].into_iter().chain(git).chain(shared).collect();
         Self {
             containers: [inject(runner_image, job, &volumes), main(job, &volumes, variables)],
             volumes: volumes.iter().map(|volume| volume.name).collect(),
@@ -174,7 +187,7 @@ fn inject(image: &str, job: &ContainerLaunch, volumes: &[JobVolume]) -> TaskCont
 fn main(job: &ContainerLaunch, volumes: &[JobVolume], variables: Variables<'_>) -> TaskContainer {
     let mounts = volumes.iter().map(|volume| Mount {
         volume: volume.name.to_owned(),
-        directory: volume.directory.to_owned(),
+        directory: volume.directory.clone().into_owned(),
         read_only: volume.read_only,
     });
     let mut environment = variables.environment.clone();

@@ -116,6 +116,7 @@ fn family(job: &Map<String, Value>, container: Option<(&str, bool)>) -> String {
         image: image.to_owned(),
         stop_seconds: 70,
         needs_git,
+        shared_directory: None,
     });
     Definition::new(&target, job, job.image.as_deref().unwrap(), launch.as_ref()).family()
 }

@@ -32,6 +32,8 @@ const CERTIFICATES_DIRECTORY: &str = "/etc/ssl";
 
 /// The folder of the volume that has git.
 const GIT: &str = "git";
+/// The folder of the volume that each user may write to.
+const WORK: &str = "work";
 
 /// Turns `runner`, the complete container of a module's job, into that of the container job `job`.
 /// Returns the init container.
@@ -58,6 +60,14 @@ pub(super) fn run_in(runner: &mut Container, job: &ContainerLaunch) -> Container
             read_only: Some(true),
             ..mount(WORK_VOLUME, GIT_DIRECTORY)
         });
+    }
+    if let Some(directory) = &job.shared_directory {
+        let mounts = runner.volume_mounts.get_or_insert_default();
+        // A template may provide it.
+        if !mounts.iter().any(|mount| mount.mount_path.trim_end_matches('/') == directory) {
+            let sub_path = Some(WORK.to_owned());
+            mounts.push(VolumeMount { sub_path, ..mount(WORK_VOLUME, directory) });
+        }
     }
     inject
 }

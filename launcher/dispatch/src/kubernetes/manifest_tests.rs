@@ -34,7 +34,12 @@ fn launch() -> Launch {
 }
 
 fn in_image(image: &str) -> Launch {
-    let container = ContainerLaunch { image: image.to_owned(), stop_seconds: 75, needs_git: false };
+    let container = ContainerLaunch {
+        image: image.to_owned(),
+        stop_seconds: 75,
+        needs_git: false,
+        shared_directory: None,
+    };
     Launch { container: Some(container), ..launch() }
 }
 

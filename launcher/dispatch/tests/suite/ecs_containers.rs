@@ -38,8 +38,12 @@ behaves! { UsersImage(Containers::new().await);
 }
 
 fn with_git(launch: Launch) -> Launch {
-    let container =
-        ContainerLaunch { image: USERS_IMAGE.to_owned(), stop_seconds: 5, needs_git: true };
+    let container = ContainerLaunch {
+        image: USERS_IMAGE.to_owned(),
+        stop_seconds: 5,
+        needs_git: true,
+        shared_directory: None,
+    };
     Launch { container: Some(container), ..launch }
 }
 

@@ -37,7 +37,12 @@ impl Platform for UsersImage {
 behaves! { UsersImage(Bed::new().await) }
 
 pub(crate) fn in_image(image: &str, launch: Launch) -> Launch {
-    let container = ContainerLaunch { image: image.to_owned(), stop_seconds: 5, needs_git: false };
+    let container = ContainerLaunch {
+        image: image.to_owned(),
+        stop_seconds: 5,
+        needs_git: false,
+        shared_directory: None,
+    };
     Launch { container: Some(container), ..launch }
 }
 
