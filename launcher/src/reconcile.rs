@@ -65,7 +65,7 @@ impl Launcher {
             let awaited = state_lock::awaited_job(&deployment, self.clock.now());
             if let Some(holder) = awaited.filter(|_| !lock_owner_checked) {
                 lock_owner_checked = true;
-                self.prove_lock_owner_gone(due, deployment, holder).await?;
+                Box::pin(self.prove_lock_owner_gone(due, deployment, holder)).await?;
                 continue;
             }
             let resolved = self.resolve_runner(due, &deployment).await?;

@@ -150,6 +150,7 @@ pub struct CancelRequest {
 ///
 /// The complete request (module, inputs, manifest) is in the object store; see [`crate::job::Bundle`]. This
 /// record stays near one kilobyte, because every step writes it.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deployment {
     /// Its id, which sorts by the time of acceptance.

@@ -1,13 +1,11 @@
 //! The lifecycle: a random walk over every event, and a launcher against platforms that give no useful answer.
 
 use super::*;
-use crate::attempt::Salvage;
 use crate::deadline::{Observation, QUEUE_CHECK, STOP_PROOF_TIMEOUT};
 use crate::deadline::{Step, next_step, observed, stopping};
 use crate::deployment::{Mode, StoredResults};
 use crate::failure::{Failure, FailureClass, MAX_ATTEMPTS};
 use crate::ids::{DeploymentId, EnvUuid};
-use crate::runner::Timeouts;
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -19,7 +17,7 @@ mod total_time;
 #[path = "waiting_tests.rs"]
 mod waiting_tests;
 
-const TIMEOUTS: Timeouts = Timeouts {
+const TIMEOUTS: crate::runner::Timeouts = crate::runner::Timeouts {
     queue: SignedDuration::from_hours(1),
     start: SignedDuration::from_secs(300),
     run: SignedDuration::from_secs(1_800),
@@ -395,7 +393,7 @@ fn a_hint_that_the_job_is_gone_triggers_one_check() {
     observed(&mut deployment, Observation::Gone(None), at(5));
     assert!(deployment.open_attempt().is_none());
     assert!(!suspect(&mut deployment, 1, at(6)), "a late hint about an ended attempt");
-    deployment.set_salvage(1, Salvage::Pending, at(6));
+    deployment.set_salvage(1, crate::attempt::Salvage::Pending, at(6));
     let due = deployment.due_at;
     assert!(suspect(&mut deployment, 1, at(6)), "Canyon must still read what its job left");
     assert!(!suspect(&mut deployment, 1, at(7)) && deployment.due_at == due);

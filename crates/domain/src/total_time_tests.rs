@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn the_total_timeout_ends_a_deployment_in_every_state() {
-    let timeouts = Timeouts { total: Some(SignedDuration::from_secs(100)), ..TIMEOUTS };
+    let timeouts =
+        crate::runner::Timeouts { total: Some(SignedDuration::from_secs(100)), ..TIMEOUTS };
     let limits = Limits::new(timeouts, at(0));
     let step = |of: &Deployment, second| next_step(of, &timeouts, Timestamp::MIN, at(second));
     let end_of_waiting = |of: &Deployment| match step(of, 100) {

@@ -149,7 +149,7 @@ fn cluster_of(
     let wanted = wanted.get("cluster").and_then(Value::as_object).unwrap_or(wanted);
     let mut members = wanted.clone();
     members.remove("account");
-    NOT_OF_JOBS.iter().for_each(|name| drop(members.remove(*name)));
+    members.retain(|name, _| !NOT_OF_JOBS.contains(&name.as_str()));
     if members.is_empty() {
         return Ok(None);
     }

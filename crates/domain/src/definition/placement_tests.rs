@@ -161,14 +161,15 @@ fn an_agent_is_in_its_cluster_so_the_cluster_of_the_definition_counts_for_nothin
 
 #[test]
 fn an_account_is_named_with_or_without_an_organization() {
-    for (given, expected) in [
-        (json!("team"), Ok("team")),
-        (json!("o/team"), Ok("team")),
-        (json!(7), Err(())),
-        (json!("o/"), Err(())),
-    ] {
+    let names = [
+        (json!("team"), Some("team")),
+        (json!("o/team"), Some("team")),
+        (json!(7), None),
+        (json!("o/"), None),
+    ];
+    for (given, expected) in names {
         let found = placement(&json!({ "account": given, "cluster": {} }), &json!({})).account();
-        let found = found.map(|id| id.unwrap().to_string()).map_err(drop);
-        assert_eq!(found.as_deref().map_err(|()| ()), expected, "{given}");
+        let found = found.ok().flatten().map(String::from);
+        assert_eq!(found.as_deref(), expected, "{given}");
     }
 }
