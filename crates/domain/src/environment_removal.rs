@@ -75,3 +75,7 @@ impl Deployment {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "environment_removal_tests.rs"]
+mod tests;

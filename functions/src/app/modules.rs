@@ -105,7 +105,7 @@ impl App {
         if let Some(task) = &of.container {
             container_request::check_repetition(order)?;
             self.check_container(by, task, order.mode, environment, of.place.as_ref()).await?;
-            refuse_choices_of_another_runner(order, of.place.as_ref())?;
+            refuse_choices_elsewhere(order, of.place.as_ref())?;
         }
         // A caller who encrypted a run does not expect its repetition in clear. A command on the state has outputs of its own.
         let repeats = order.mode != Mode::State;
@@ -309,19 +309,23 @@ impl App {
     }
 }
 
-/// The agent and the role of a request are of the environment's own runner.
-fn refuse_choices_of_another_runner(
+/// The agent and the role of a request are of the environment's own runner, and an agent launches jobs only where it is.
+fn refuse_choices_elsewhere(
     order: &DeploymentRequest,
     place: Option<&DefinedPlace>,
 ) -> Result<(), AppError> {
-    let Some(other) = place.and_then(|place| place.runner.as_ref()) else { return Ok(()) };
-    let chosen = [("agent", order.agent.is_some()), ("role", order.role.is_some())];
+    let Some(place) = place else { return Ok(()) };
+    let (runner, cluster) = (place.runner.as_ref(), place.cluster_name());
+    let elsewhere = match (runner, &cluster) {
+        (Some(runner), _) => format!("has the agent of runner `{runner}` launch the job"),
+        (None, Some(cluster)) => format!("has the job run in `{cluster}`"),
+        (None, None) => return Ok(()),
+    };
+    let chosen =
+        [("agent", order.agent.is_some()), ("role", order.role.is_some() && runner.is_some())];
     let mut faults = FieldErrors::default();
     for (field, _) in chosen.into_iter().filter(|(_, is_given)| *is_given) {
-        faults.add(
-            field,
-            format!("does not go with this resource: its definition has the agent of runner `{other}` launch the job"),
-        );
+        faults.add(field, format!("does not go with this resource: its definition {elsewhere}"));
     }
     Ok(faults.into_result(())?)
 }
