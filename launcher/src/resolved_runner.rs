@@ -4,7 +4,7 @@ use crate::time_limited::TimeLimited;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{AgentNeed, ChosenAgent, Dispatcher, Target};
 use canyon_domain::attempt::Attempt;
-use canyon_domain::definition::placement::DefinedPlace;
+use canyon_domain::defined_place::DefinedPlace;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgUuid, RunnerId};

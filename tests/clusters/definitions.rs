@@ -271,6 +271,9 @@ async fn the_published_definitions_run_as_they_stand_behind_an_agent() {
     );
     let created = comes_and_goes(&site).await;
     assert_eq!(created.runner_id, "inside");
+    let is_of_job = |event: &Value| event["involvedObject"]["kind"] == "Job";
+    let of_jobs: Vec<_> = site.objects("events").into_iter().filter(is_of_job).collect();
+    assert_eq!(of_jobs, [Value::Null; 0], "its namespace is that of the definition");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,7 +13,7 @@ use crate::runner::patterns::{
 use crate::runner::string_enum::{OneOf as _, listed};
 use crate::runner::tagged_object::tagged_object;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 text_id!(
     /// An account of an organization. Published definitions name accounts with upper case letters.
@@ -116,7 +116,33 @@ fn refusal(given: &str) -> String {
     }
 }
 
+/// The type of clusters on Google Cloud, in the words of resource definitions.
+pub const GKE: &str = "gke";
+
 impl AccountCredentials {
+    /// The type of the clusters that it reaches, in the words of resource definitions, and `auth` of a runner there.
+    pub fn cluster_access(&self) -> (&'static str, Map<String, Value>) {
+        let (reached, auth) = match self {
+            Self::AwsRole { aws_role, session_name, sts_region } => (
+                "eks",
+                json!({ "role_arn": aws_role, "session_name": session_name, "sts_region": sts_region }),
+            ),
+            Self::GcpIdentity { gcp_audience, gcp_service_account } => (
+                GKE,
+                json!({ "gcp_audience": gcp_audience, "gcp_service_account": gcp_service_account }),
+            ),
+            Self::AzureIdentity { azure_identity_tenant_id, azure_identity_client_id } => (
+                "aks",
+                json!({ "tenant_id": azure_identity_tenant_id, "client_id": azure_identity_client_id }),
+            ),
+        };
+        let given = match auth {
+            Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()),
+            _ => return (reached, Map::new()),
+        };
+        (reached, given.collect())
+    }
+
     /// Parses `credentials` of an account of this type. Notes every fault.
     pub fn read(of: AccountType, mut value: Value, errors: &mut FieldErrors) -> Option<Self> {
         const PATH: &str = "credentials";
@@ -143,7 +169,7 @@ impl AccountCredentials {
 
     /// `credentials` as the API has them: without the type.
     pub fn members(&self) -> Map<String, Value> {
-        match serde_json::json!(self) {
+        match json!(self) {
             Value::Object(mut members) => {
                 members.remove("type");
                 members
@@ -170,7 +196,6 @@ impl AccountCredentials {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn read(of: &str, credentials: Value) -> Result<Option<AccountCredentials>, FieldErrors> {
         let mut faults = FieldErrors::default();

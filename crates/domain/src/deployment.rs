@@ -4,7 +4,7 @@
 
 use crate::attempt::{ApplyNote, Attempt};
 use crate::container::ContainerRun;
-use crate::definition::placement::DefinedPlace;
+use crate::defined_place::DefinedPlace;
 use crate::failure::Phase;
 use crate::fallback::Fallback;
 use crate::fetched_module::FetchedModule;

@@ -39,12 +39,12 @@ impl Environment {
         }
         after.resources.record_end(deployment);
         let left = left_by(deployment);
-        let failed_before = deployment.of_removal
-            && deployment.status != Status::Succeeded
-            && self.status == EnvironmentStatus::Deleting;
-        if self.removed_by == Some(deployment.id) || failed_before {
+        let succeeded = deployment.status == Status::Succeeded;
+        let stops_removal =
+            deployment.of_removal && !succeeded && self.status == EnvironmentStatus::Deleting;
+        if self.removed_by == Some(deployment.id) || stops_removal {
             let is_empty = left == 0 && after.unfinished().is_none() && after.resources.is_empty();
-            if !failed_before && is_empty && after.queue.is_idle() {
+            if succeeded && is_empty && after.queue.is_idle() {
                 return AfterEnd::Remove;
             }
             after.removed_by = None;

@@ -89,6 +89,13 @@ fn the_environment_is_removed_after_the_last_run_and_a_failed_one_stops_its_dele
     assert_eq!(after.status, EnvironmentStatus::Deleting);
     assert_eq!(after.after_end(&ended(2, "s3.default#old", "succeeded")), AfterEnd::Remove);
 
+    // A run that an earlier version accepted has no mark.
+    let mut empty = deleting(Some(1));
+    empty.resources = serde_json::from_value(json!([])).unwrap();
+    empty.queue = serde_json::from_value(json!({ "current": run_id(1), "fence": 1 })).unwrap();
+    let unmarked = Deployment { of_removal: false, ..ended(1, "dns", "failed") };
+    assert_eq!(stays(empty.after_end(&unmarked)).status, EnvironmentStatus::DeleteFailed);
+
     let after = stays(begun.after_end(&ended(1, "dns.default#new", "failed")));
     assert_eq!((after.status, after.removed_by), (EnvironmentStatus::DeleteFailed, None));
     let said = after.status_message.clone().unwrap();

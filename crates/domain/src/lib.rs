@@ -20,6 +20,7 @@ pub mod concurrency;
 pub mod container;
 pub mod container_log;
 pub mod deadline;
+pub mod defined_place;
 pub mod definition;
 mod deletion_protection;
 pub mod deployment;

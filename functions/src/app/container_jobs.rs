@@ -8,7 +8,7 @@ use super::runners::stored_definition;
 use super::variable_sets::missing_store;
 use crate::app::error::AppError;
 use canyon_domain::container::{ContainerJob, ContainerTask};
-use canyon_domain::definition::placement::DefinedPlace;
+use canyon_domain::defined_place::DefinedPlace;
 use canyon_domain::deployment::Mode;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::inventory::Environment;

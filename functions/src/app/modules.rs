@@ -8,7 +8,7 @@ use super::job_inputs::SealedInputs;
 use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE_BYTES;
 use canyon_domain::container::ContainerTask;
-use canyon_domain::definition::placement::DefinedPlace;
+use canyon_domain::defined_place::DefinedPlace;
 use canyon_domain::deployment::{Deployment, Mode, Status};
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::DeploymentId;

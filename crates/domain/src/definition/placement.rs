@@ -4,14 +4,12 @@
 //! an account reaches, or the agent of another runner, and it may change the pod. See docs/decisions/0068.
 
 use super::container_job::JobPlacement;
-use crate::account::{AccountCredentials, AccountId};
-use crate::field_error::FieldErrors;
+use crate::account::{AccountCredentials, AccountId, GKE};
+use crate::defined_place::DefinedPlace;
 use crate::ids::RunnerId;
-use crate::merge_patch::merge_patch;
+use crate::runner::JobPlace;
 use crate::runner::configuration::RunnerConfiguration;
-use crate::runner::{CONFIGURATION, JobPlace, RunnerDefinition};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// What definitions say of the place of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,23 +22,6 @@ pub struct Placement {
     pub agent: Option<RunnerId>,
 }
 
-/// The changes of a runner for the jobs of a definition. A deployment keeps them: its job is found there as long as it lives,
-/// whatever becomes of the definition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DefinedPlace {
-    /// The runner, if it is another than that of the environment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runner: Option<RunnerId>,
-    /// `type` and `cluster`, which replace those of the runner.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cluster: Option<Map<String, Value>>,
-    /// What is merged into the runner's `job`.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub job: Map<String, Value>,
-}
-
-/// What a job keeps of its runner's `job` in a cluster, if the runner itself has none.
-const KEPT_OUTSIDE_CLUSTERS: [&str; 3] = ["allowed_images", "identity", "timeouts"];
 /// Fields of a published cluster that say how to reach programs in it, and nothing of jobs.
 const NOT_OF_JOBS: [&str; 2] = ["loadbalancer", "loadbalancer_hosted_zone"];
 
@@ -97,48 +78,6 @@ impl JobPlacement {
     }
 }
 
-impl DefinedPlace {
-    /// The runner with the changes.
-    ///
-    /// # Errors
-    ///
-    /// Every fault, by its path below `runner_configuration`.
-    pub fn applied_to(&self, runner: &RunnerDefinition) -> Result<RunnerDefinition, FieldErrors> {
-        let mut whole = runner.to_value();
-        let configuration = &mut whole[CONFIGURATION];
-        if let Some(cluster) = &self.cluster {
-            let mut job = configuration["job"].take();
-            if runner.runner_type().job_place() != JobPlace::Cluster
-                && let Value::Object(members) = &mut job
-            {
-                members.retain(|name, _| KEPT_OUTSIDE_CLUSTERS.contains(&name.as_str()));
-            }
-            *configuration = Value::Object(cluster.clone());
-            configuration["job"] = job;
-        }
-        if !self.job.is_empty() {
-            merge_patch(&mut configuration["job"], Value::Object(self.job.clone()));
-        }
-        RunnerDefinition::parse_stored(whole)
-            .and_then(RunnerDefinition::usable)
-            .map_err(|faults| faults.below(CONFIGURATION))
-    }
-
-    /// The cluster that it names, as `TYPE NAME`.
-    pub fn cluster_name(&self) -> Option<String> {
-        let cluster = self.cluster.as_ref()?;
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-        let name = text(cluster.get("cluster")?.get("name"))?;
-        Some(format!("{} {name}", text(cluster.get("type"))?))
-    }
-
-    /// Whether it changes nothing of `runner`.
-    pub fn is_that_of(&self, runner: &RunnerDefinition) -> bool {
-        self.runner.is_none()
-            && self.applied_to(runner).is_ok_and(|changed| changed.to_value() == runner.to_value())
-    }
-}
-
 /// The `type` and `cluster` of a runner in the cluster that a definition names; `None` if it names none, or the runner's own.
 fn cluster_of(
     wanted: &Map<String, Value>,
@@ -162,43 +101,20 @@ fn cluster_of(
         };
     };
     let kind = members.remove("cluster_type").unwrap_or_default();
-    let (runner_type, auth) = match (kind.as_str(), credentials) {
-        (Some("gke"), AccountCredentials::GcpIdentity { gcp_audience, gcp_service_account }) => {
-            let auth =
-                json!({ "gcp_audience": gcp_audience, "gcp_service_account": gcp_service_account });
-            let (zone, region) = (members.remove("zone"), members.remove("region"));
-            members.extend(zone.or(region).map(|location| ("location".to_owned(), location)));
-            ("kubernetes-gke", auth)
-        }
-        (Some("eks"), AccountCredentials::AwsRole { aws_role, session_name, sts_region }) => {
-            let auth = json!({ "role_arn": aws_role, "session_name": session_name, "sts_region": sts_region });
-            ("kubernetes-eks", auth)
-        }
-        (
-            Some("aks"),
-            AccountCredentials::AzureIdentity {
-                azure_identity_tenant_id,
-                azure_identity_client_id,
-            },
-        ) => {
-            let auth = json!({ "tenant_id": azure_identity_tenant_id, "client_id": azure_identity_client_id });
-            ("kubernetes-aks", auth)
-        }
-        (Some("gke" | "eks" | "aks"), _) => {
-            return Err(format!(
-                "its cluster is of type {kind}, which no account of type `{}` reaches",
-                credentials.account_type()
-            ));
-        }
-        _ => return Err(format!("its `cluster_type` is {kind}; there are `aks`, `eks` and `gke`")),
-    };
-    let mut auth = auth;
-    if let Value::Object(auth) = &mut auth {
-        auth.retain(|_, value| !value.is_null());
+    let (reached, auth) = credentials.cluster_access();
+    if kind != reached {
+        let of = credentials.account_type();
+        return Err(format!(
+            "its `cluster_type` is {kind}, and an account of type `{of}` reaches `{reached}`"
+        ));
     }
-    members.insert("auth".to_owned(), auth);
+    if reached == GKE {
+        let (zone, region) = (members.remove("zone"), members.remove("region"));
+        members.extend(zone.or(region).map(|location| ("location".to_owned(), location)));
+    }
+    members.insert("auth".to_owned(), Value::Object(auth));
     Ok(Some(Map::from_iter([
-        ("type".to_owned(), runner_type.into()),
+        ("type".to_owned(), format!("kubernetes-{reached}").into()),
         ("cluster".to_owned(), Value::Object(members)),
     ])))
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::runner::RunnerDefinition;
 use serde_json::json;
 
 const PROVIDER: &str =
@@ -109,7 +110,7 @@ fn each_type_of_cluster_is_reached_by_its_own_type_of_account() {
     let refused = placement(&aks, &job).place(&docker().configuration, Some(&aws)).unwrap_err();
     assert_eq!(
         refused,
-        "its cluster is of type \"aks\", which no account of type `aws-role` reaches"
+        "its `cluster_type` is \"aks\", and an account of type `aws-role` reaches `eks`"
     );
 }
 
