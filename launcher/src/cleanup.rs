@@ -7,6 +7,7 @@ use crate::{LaunchError, Launcher, last_job};
 use canyon_dispatch::{Dispatcher, JobRef, RemovalOutcome};
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_store::deployment_lists::Due;
+use jiff::SignedDuration;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,8 +60,9 @@ impl Launcher {
             self.table.postpone_end(due.org, due.id, now + CLEANUP_RETRY_AFTER).await?;
             self.publish_history(due, deployment).await?;
         }
-        let is_too_late =
-            deployment.completed_at.is_none_or(|end| now >= end + REMOVAL_RETRY_PERIOD);
+        let is_too_late = deployment
+            .completed_at
+            .is_none_or(|end| now >= end + deployment.kept_for() + REMOVAL_RETRY_PERIOD);
         let is_to_be_closed =
             (overdue || trigger == ReconcileTrigger::EndPublished) && deployment.due_at.is_some();
         if is_to_be_closed && is_too_late {
@@ -72,7 +74,8 @@ impl Launcher {
         if let Leftover::Job(dispatcher, job) = left
             && deployment.due_at.is_none()
         {
-            self.keep_removing(due, deployment.to_salvage().is_some(), dispatcher, job);
+            let is_unsalvaged = deployment.to_salvage().is_some();
+            self.keep_removing(due, is_unsalvaged, deployment.kept_for(), dispatcher, job);
         }
         if is_to_be_closed && is_clear && !is_too_late {
             self.table.record_end_published(due.org, due.id).await?;
@@ -89,11 +92,13 @@ impl Launcher {
         &self,
         due: Due,
         is_unsalvaged: bool,
+        kept_for: SignedDuration,
         dispatcher: Arc<dyn Dispatcher>,
         job: JobRef,
     ) {
         let launcher = self.clone();
         tokio::spawn(async move {
+            tokio::time::sleep(kept_for.unsigned_abs()).await;
             for _ in 0..MAX_REMOVAL_RETRIES {
                 tokio::time::sleep(REMOVAL_RETRY_PAUSE).await;
                 if is_unsalvaged && !launcher.prove_gone(due).await {
@@ -139,9 +144,11 @@ impl Launcher {
         if let Some(which) = orphaned_jobs_to_end(deployment, trigger) {
             self.end_orphaned_jobs(due.org, &deployment.runner, &resolved, which).await?;
         }
-        if !may_remove {
+        let kept_until = deployment.completed_at.map(|end| end + deployment.kept_for());
+        if !may_remove || kept_until.is_some_and(|until| self.clock.now() < until) {
             return Ok(Leftover::Job(dispatcher, job));
         }
+        self.record_image(due, deployment, &dispatcher, &job).await?;
         let mut left =
             if trigger == ReconcileTrigger::EndPublished { EXIT_WAIT } else { Duration::ZERO };
         loop {

@@ -17,6 +17,7 @@ mod fair_slots;
 mod fallbacks;
 #[cfg(feature = "lambda")]
 pub mod function;
+mod image_digest;
 mod late_salvage;
 mod launch;
 mod lock_owner;

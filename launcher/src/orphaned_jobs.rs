@@ -101,7 +101,8 @@ impl Launcher {
             let Some(deployment) = self.table.deployment(org, job.deployment).await? else {
                 continue;
             };
-            let has_just_ended = deployment.completed_at.is_some_and(|end| end > until);
+            let kept = deployment.kept_for();
+            let has_just_ended = deployment.completed_at.is_some_and(|end| end + kept > until);
             if has_ended(&deployment, &job) && !has_just_ended {
                 tracing::warn!(?job, "ending an orphaned job");
                 if let Err(error) = dispatcher.stop(&job, StopMode::Kill).await {

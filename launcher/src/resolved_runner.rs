@@ -133,8 +133,9 @@ impl Launcher {
             }
         };
         let run = deployment.and_then(|deployment| deployment.container.as_ref());
-        let refused =
-            run.and_then(|run| definition.check_container(id, &run.image, run.grace_seconds).err());
+        let refused = run.and_then(|run| {
+            definition.check_container(id, &run.image, run.grace_seconds, &run.size).err()
+        });
         let refused = refused.map(|refusal| refusal.to_string());
         let start_refusal = invalid.clone().or(start_refusal).or(refused);
         let timeouts = definition.timeouts();

@@ -9,6 +9,7 @@ use canyon_dispatch::{
     AgentNeed, CheckReports, DispatchError, Dispatcher, JobRef, Launch, RemovalOutcome, Started,
     StopMode, TailStream,
 };
+use canyon_domain::commit::Commit;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
 use std::sync::Arc;
@@ -61,6 +62,11 @@ impl Dispatcher for TimeLimited {
                 RemovalOutcome::JobAlive
             }
         }
+    }
+
+    async fn image_digest(&self, job: &JobRef) -> Option<Commit> {
+        let answer = within_limit(CALL_TIMEOUT, "the image", self.0.image_digest(job)).await;
+        answer.ok().flatten()
     }
 
     async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {

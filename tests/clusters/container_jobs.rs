@@ -68,6 +68,33 @@ async fn status(site: &Site) -> Option<String> {
     environment["resources"][0]["status"].as_str().map(str::to_owned)
 }
 
+/// What the last check of the environment's only resource has found.
+async fn last_check(site: &Site) -> Option<String> {
+    let environment = site.client.get(&["projects", PROJECT, "envs", ENV]).await.unwrap();
+    environment["resources"][0]["last_check"]["status"].as_str().map(str::to_owned)
+}
+
+/// A check of the resource, by `job`, or by the job that has created it.
+fn a_check(job: Option<Value>) -> DeploymentCreateBody {
+    let resource = Some(RESOURCE.to_owned());
+    let mode = RequestedMode::PlanOnly;
+    DeploymentCreateBody { mode, resource, container: job, ..request(ENV, None) }
+}
+
+/// The digest of the image that a deployment has run, which some platforms tell only after its end.
+async fn digest_of(site: &Site, id: &str) -> String {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let deployment = site.client.deployment(id).await.unwrap();
+        if let Some(digest) = deployment.container.and_then(|container| container.digest) {
+            assert_eq!(digest.len(), 64, "{digest}");
+            return digest;
+        }
+        assert!(Instant::now() < deadline, "no digest\n{}", site.server.log());
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// Waits until the program runs.
 async fn has_begun(site: &Site, id: &str) {
     let deadline = Instant::now() + LIMIT;
@@ -81,7 +108,8 @@ async fn has_begun(site: &Site, id: &str) {
 async fn comes_and_goes(kind: Kind) {
     let image = pushed_image();
     let site = Site::new(kind).await;
-    let created = site.run(&container(&image, &["/job"], &json!({}))).await;
+    let check = json!({ "check": { "command": ["/job", "checks"] } });
+    let created = site.run(&container(&image, &["/job"], &check)).await;
     assert_succeeded(&created);
     assert_eq!(created.attempts.len(), 1, "{created:#?}");
     let id = created.id.to_string();
@@ -92,6 +120,16 @@ async fn comes_and_goes(kind: Kind) {
     assert!(log.contains("the job of user 10001 does: create"), "{log}");
     assert_eq!(status(&site).await.as_deref(), Some("ready"));
 
+    assert_succeeded(&site.run(&a_check(None)).await);
+    assert_eq!(last_check(&site).await.as_deref(), Some("in_sync"));
+    let finds = json!({ "check": { "command": ["/job", "checks", "all"] } });
+    let finds = container(&image, &["/job"], &finds).container;
+    let drifted = site.run(&a_check(finds)).await;
+    assert_succeeded(&drifted);
+    assert_eq!(drifted.metrics.num_tf_resources_changed, Some(1), "{drifted:#?}");
+    assert_eq!(last_check(&site).await.as_deref(), Some("drifted"));
+    assert_eq!(status(&site).await.as_deref(), Some("ready"), "a check changes nothing");
+
     let failed = site.run(&container(&image, &["/job", "fails"], &json!({}))).await;
     let words = "EXIT_CODE: exit code 3: no such bucket".to_owned();
     assert_eq!(failure(&failed), (FailureClass::User, words));
@@ -101,9 +139,11 @@ async fn comes_and_goes(kind: Kind) {
     assert!(words.contains("/none") && words.contains(&image), "{words}");
     assert_eq!(status(&site).await.as_deref(), Some("failed"));
 
-    // The job of the last success, not of the failures, by the digest of its image where the platform tells it.
+    // The job of the last success, not of the failures, by the digest of its image.
+    let digest = digest_of(&site, &id).await;
     let destroyed = site.run(&destruction()).await;
     assert_succeeded(&destroyed);
+    assert_eq!(digest_of(&site, &destroyed.id.to_string()).await, digest);
     let log = site.log(&destroyed.id.to_string()).await;
     assert!(log.contains("the job of user 10001 does: destroy"), "{log}");
     assert_eq!(status(&site).await, None);
@@ -243,5 +283,60 @@ async fn a_canyon_that_is_killed_at_any_moment_runs_a_program_once_and_leaves_no
             assert!(Instant::now() < deadline, "a container is left\n{}", site.server.log());
             sleep(Duration::from_millis(100)).await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_container_of_a_failed_job_stays_as_long_as_the_job_says() {
+    let image = pushed_image();
+    let site = Site::new(Kind::Docker).await;
+    let keep = json!({ "keep_seconds": 8 });
+    let ended = site.run(&container(&image, &["/job", "fails"], &keep)).await;
+    assert_eq!(ended.status, "failed", "{ended:#?}");
+    let id = ended.id.to_string();
+    let filter = format!("label=canyon.dev/deployment={id}");
+    let of_job = |state: &str| {
+        docker(&["ps", "--all", "--filter", &filter, "--filter", state, "--format", "{{.Names}}"])
+    };
+    let log = site.log(&id).await;
+    let command = log.lines().find_map(|line| line.split("look into it with `").nth(1));
+    let command = command.unwrap_or_else(|| panic!("{log}")).trim_end_matches('`');
+    let words: Vec<_> = command.split(' ').collect();
+    let ["docker", "exec", "-it", container, "sh"] = words[..] else { panic!("{command}") };
+    let is_running = docker(&["inspect", "--format", "{{.State.Running}}", container]);
+    assert_eq!(is_running.trim(), "true");
+    let deadline = Instant::now() + LIMIT;
+    while !of_job("name=canyon").trim().is_empty() {
+        assert!(Instant::now() < deadline, "it stays\n{}", site.server.log());
+        sleep(Duration::from_millis(200)).await;
+    }
+    let ended = site.client.deployment(&id).await.unwrap().completed_at.unwrap();
+    let kept = jiff::Timestamp::now().duration_since(ended);
+    assert!(kept.as_secs() >= 8, "it was removed after {kept:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_has_the_memory_that_it_asks_for() {
+    let image = pushed_image();
+    for (kind, memory) in [(Kind::Docker, "96"), (Kind::Oidc, "96Mi")] {
+        let site = Site::new(kind).await;
+        let size = json!({ "memory": memory, "cpu": "0.5" });
+        let id = site.accept(&container(&image, &["/job", "waits"], &size)).await;
+        has_begun(&site, &id).await;
+        if kind == Kind::Docker {
+            let filter = format!("label=canyon.dev/deployment={id}");
+            let running = docker(&["ps", "--quiet", "--filter", &filter]);
+            let format = "{{.HostConfig.Memory}} {{.HostConfig.NanoCpus}}";
+            let limits = docker(&["inspect", "--format", format, running.trim()]);
+            assert_eq!(limits.trim(), format!("{} 500000000", 96 * 1024 * 1024));
+        } else {
+            let pod = site.pod(&id, "at all", |_| true).await;
+            let resources = &pod["spec"]["containers"][0]["resources"];
+            let amounts = json!({ "cpu": "500m", "memory": "96Mi" });
+            assert_eq!(resources["requests"]["memory"], amounts["memory"], "{resources}");
+            assert_eq!(resources["limits"], amounts, "{resources}");
+        }
+        site.client.cancel(&id).await.unwrap();
+        assert_eq!(site.end(&id).await.status, "cancelled");
     }
 }

@@ -25,6 +25,9 @@ pub struct DeploymentQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(pattern = "^(plan|deploy|destroy|rollback|state)$")]
     pub mode: Option<String>,
+    /// Only deployments for this resource, such as `s3#photos`; needs `env_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
     /// Only deployments that were accepted at this time or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>, format = DateTime)]

@@ -26,12 +26,27 @@ pub struct Resource {
     /// The last deployment for it that succeeded: its outputs are the resource's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment_id: Option<Uuid>,
+    /// The last check since then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_check: Option<ResourceCheck>,
     /// The launch of the first deployment for it.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     /// Time of its last change.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
+}
+
+/// A check of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResourceCheck {
+    /// `in_sync`, `drifted`, or `unknown` if the check did not succeed.
+    pub status: String,
+    /// The deployment that checked.
+    pub deployment_id: Uuid,
+    /// Its end.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
 }
 
 impl From<&resource::Resource> for Resource {
@@ -43,6 +58,11 @@ impl From<&resource::Resource> for Resource {
             id: of.name.id().to_owned(),
             status: of.status.as_str().to_owned(),
             deployment_id: of.last_success.map(|id| id.0),
+            last_check: of.last_check.map(|check| ResourceCheck {
+                status: check.status.as_str().to_owned(),
+                deployment_id: check.by.0,
+                at: check.at,
+            }),
             created_at: of.created_at,
             updated_at: of.updated_at,
         }

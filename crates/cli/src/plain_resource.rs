@@ -12,7 +12,7 @@ macro_rules! plain_resources {
         create: $create:literal,
         get: $get:literal,
         update: $update:literal,
-        delete: $delete:literal,
+        delete: $delete:literal $(+ $force:ident $force_help:literal)?,
         list: $list:literal,
     })+) => {
         /// A kind of plain resources.
@@ -55,7 +55,25 @@ macro_rules! plain_resources {
         plain_resources!(@ with body Create, $($create, [$plural $(, $short_one)?], $one,)+);
         plain_resources!(@ with body Update, $($update, [$plural $(, $short_one)?], $one,)+);
         plain_resources!(@ with id Get, $($get, [$plural $(, $short_one)?], $one,)+);
-        plain_resources!(@ with id Delete, $($delete, [$plural $(, $short_one)?], $one,)+);
+
+        /// One of them, to delete.
+        #[derive(Debug, clap::Subcommand)]
+        pub(crate) enum Delete {
+            $(#[doc = $delete] #[command(visible_aliases = [$plural $(, $short_one)?])] $one {
+                /// Its id
+                id: String,
+                $(#[doc = $force_help] #[arg(long)] $force: bool,)?
+            },)+
+        }
+
+        impl Delete {
+            /// Its kind, its id, and whether it is deleted although it is in use.
+            pub(crate) fn parts(self) -> (PlainKind, String, bool) {
+                match self {
+                    $(Self::$one { id $(, $force)? } => (PlainKind::$one, id, false $(|| $force)?),)+
+                }
+            }
+        }
 
         /// A list of them.
         #[derive(Debug, clap::Subcommand)]
@@ -154,7 +172,8 @@ plain_resources! {
         create: "A resource definition: what makes the resources of a type; from a file of definitions: `canyon create -f FILE`",
         get: "A resource definition; secret values are not shown",
         update: "A resource definition: what is given is merged into it, and lists are replaced",
-        delete: "A resource definition that no resource has",
+        delete: "A resource definition that no resource has"
+            + force "Also if resources have it: they stay as they are, and the next deployment for them needs another",
         list: "Resource definitions",
     }
     Account, Accounts {

@@ -17,6 +17,7 @@
 //! # Ok::<(), canyon_domain::field_error::FieldErrors>(())
 //! ```
 
+mod check;
 mod files;
 pub mod results;
 mod run;
@@ -24,12 +25,14 @@ mod secret;
 mod source;
 mod templates;
 
+pub use check::JobCheck;
 pub use files::{Encoding, JobFile};
 pub use run::{ContainerLaunch, ContainerRun, ContainerTask};
 pub use secret::JobSecret;
 pub use source::JobSource;
 
 use crate::field_error::FieldErrors;
+use crate::runner::container_size::ContainerSize;
 use crate::runner::fields::Fields;
 use crate::runner::patterns::{is_image, is_variable};
 use crate::runner::properties::properties;
@@ -59,6 +62,8 @@ const MAX_COMMAND: usize = 32 * 1024;
 const MAX_VARIABLES: usize = 64;
 /// Maximum length of all variables together, in bytes.
 const MAX_VARIABLE_BYTES: usize = 64 * 1024;
+/// Maximum length of an amount of CPU or memory.
+const MAX_AMOUNT: usize = 20;
 /// Maximum length of the inputs as JSON, in bytes.
 pub const MAX_INPUTS: usize = 256 * 1024;
 
@@ -134,6 +139,14 @@ properties! {
         pub grace_seconds: Option<u32> = number(0..=3_600),
         /// Whether the program may run again after its job was lost.
         pub idempotent: Option<bool> = flag(),
+        /// CPU, in the units of the platform. Default: that of the runner.
+        pub cpu: Option<String> = amount(),
+        /// Memory, in the units of the platform. Default: that of the runner.
+        pub memory: Option<String> = amount(),
+        /// What a check starts. Without it, the resource cannot be checked.
+        pub check: Option<JobCheck> = object(JobCheck::read),
+        /// How long the container stays after a failure, so that people can look into it. Default: not at all.
+        pub keep_seconds: Option<u32> = number(0..=3_600),
     }
 }
 
@@ -213,6 +226,36 @@ impl ContainerJob {
     /// Seconds from the request to stop until the kill.
     pub fn grace_seconds(&self) -> u32 {
         self.grace_seconds.unwrap_or(60)
+    }
+
+    /// How much of its platform it asks for.
+    pub fn size(&self) -> ContainerSize {
+        ContainerSize { cpu: self.cpu.clone(), memory: self.memory.clone() }
+    }
+
+    /// Seconds for which its container stays after a failure.
+    pub fn keep_seconds(&self) -> u32 {
+        self.keep_seconds.unwrap_or_default()
+    }
+}
+
+impl Fields<'_> {
+    /// An amount of CPU or memory. YAML makes a number of some of them.
+    fn amount(&mut self, name: &'static str) -> Option<String> {
+        let text = match self.take(name)? {
+            Value::Number(number) => number.to_string(),
+            Value::String(text) => text,
+            _ => String::new(),
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
+        if text.len() <= MAX_AMOUNT
+            && text.starts_with(|c: char| c.is_ascii_digit())
+            && text.chars().all(is_plain)
+        {
+            return Some(text);
+        }
+        self.fault(name, "must be an amount in the units of the runner's platform, such as 2, 0.5, `500m` or `1Gi`");
+        None
     }
 }
 

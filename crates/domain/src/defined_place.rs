@@ -60,9 +60,14 @@ impl DefinedPlace {
         Some(format!("{} {name}", text(cluster.get("type"))?))
     }
 
-    /// Whether it changes nothing of `runner`.
-    pub fn is_that_of(&self, runner: &RunnerDefinition) -> bool {
-        self.runner.is_none()
-            && self.applied_to(runner).is_ok_and(|changed| changed.to_value() == runner.to_value())
+    /// The place, unless it changes nothing of `runner`, the environment's own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::applied_to`].
+    pub fn beside(self, runner: &RunnerDefinition) -> Result<Option<Self>, FieldErrors> {
+        let applied = self.applied_to(runner)?;
+        let is_other = self.runner.is_some() || applied.to_value() != runner.to_value();
+        Ok(is_other.then_some(self))
     }
 }

@@ -141,7 +141,7 @@ fn read(text: &str) -> Value {
 fn the_published_definitions_become_a_container_job_in_their_cluster() {
     let agent = echo("no-agent", "agent", json!({ "url": "" }));
     let world = World::new([read(CONFIG), read(BUCKET), agent]);
-    let Resolved { definition, job, placement } = world.resolve("s3#photos").unwrap();
+    let Resolved { definition, job, placement, checks } = world.resolve("s3#photos").unwrap();
     assert_eq!(definition.as_str(), "my-s3-bucket");
     assert_eq!(job.image, "ghcr.io/my-org/my-image:1.1.0");
     let file = &job.files()["s3/terraform.tfvars.json"].content;
@@ -159,6 +159,7 @@ fn the_published_definitions_become_a_container_job_in_their_cluster() {
         "ghcr-private-registry"
     );
     assert_eq!(placement.agent, None);
+    assert!(checks, "it says `skip_permission_checks: false`");
 }
 
 #[test]

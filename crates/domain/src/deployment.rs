@@ -18,7 +18,7 @@ pub use crate::mode::Mode;
 use crate::requested_role::RequestedRole;
 use crate::scoped_role::{ScopedRole, Target};
 use crate::state_facts::StateReport;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The launch order when more deployments wait than agents can launch. The names are part of the API.
@@ -326,6 +326,13 @@ impl Deployment {
     /// Whether a run of it that is cut off may leave resources in no state.
     pub fn may_leave_orphans(&self) -> bool {
         self.mode.creates() && self.kind().facts().has_state
+    }
+
+    /// How long the job may live on after the end, because its container stays for people after a failure.
+    pub fn kept_for(&self) -> SignedDuration {
+        let seconds = self.container.as_ref().map_or(0, |run| run.keep_seconds);
+        let has_failed = self.status == Status::Failed;
+        SignedDuration::from_secs(if has_failed { seconds.into() } else { 0 })
     }
 
     /// Whether an attempt may follow one that had begun to change resources.

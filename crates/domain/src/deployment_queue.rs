@@ -38,14 +38,22 @@ impl DeploymentQueue {
     ///
     /// [`QueueFull`] if [`MAX_WAITING`] deployments already wait.
     pub fn join(&mut self, deployment: DeploymentId) -> Result<(), QueueFull> {
-        if self.current == Some(deployment) || self.waiting.contains(&deployment) {
-            return Ok(());
-        }
-        if self.waiting.len() >= MAX_WAITING {
+        if self.waiting.len() >= MAX_WAITING && !self.has(deployment) {
             return Err(QueueFull);
         }
-        self.waiting.push(deployment);
+        self.append(deployment);
         Ok(())
+    }
+
+    /// Appends a run of the deletion of the environment. There are no more of them than resources, and one for the module.
+    pub fn append(&mut self, deployment: DeploymentId) {
+        if !self.has(deployment) {
+            self.waiting.push(deployment);
+        }
+    }
+
+    fn has(&self, deployment: DeploymentId) -> bool {
+        self.current == Some(deployment) || self.waiting.contains(&deployment)
     }
 
     /// Whether `deployment` may start: it has the turn, or the turn is free and it is the first in the queue.
@@ -108,6 +116,20 @@ mod tests {
 
     fn id(n: u128) -> DeploymentId {
         DeploymentId(Uuid::from_u128(n))
+    }
+
+    #[test]
+    fn a_full_queue_takes_the_runs_of_a_deletion_and_no_others() {
+        let mut queue = DeploymentQueue::default();
+        for n in 0..100 {
+            queue.join(id(n)).unwrap();
+        }
+        assert_eq!(queue.join(id(100)), Err(QueueFull));
+        assert_eq!(queue.join(id(99)), Ok(()), "it is there already");
+        for _ in 0..2 {
+            queue.append(id(100));
+        }
+        assert_eq!(queue.waiting.len(), 101);
     }
 
     #[test]

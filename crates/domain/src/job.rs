@@ -143,13 +143,17 @@ pub struct Job {
 /// secret stores, and format 8 has commands on the state: programs of earlier versions would run such a job and leave that out.
 /// Format 9 has variables of a runner, whose scope programs of earlier versions cannot parse. Format 10 has git credentials
 /// that are the job's identity at a cloud, and modules of OCI registries.
-/// Format 11 has container jobs, and format 12 those with secrets or a source.
-pub const FORMAT: u32 = 12;
+/// Format 11 has container jobs, format 12 those with secrets or a source, and format 13 those that check their resource, or what
+/// their program will need.
+pub const FORMAT: u32 = 13;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
     pub fn required_format(&self) -> u32 {
-        if let Some(ContainerTask { job, .. }) = &self.bundle.container {
+        if let Some(ContainerTask { job, checks, .. }) = &self.bundle.container {
+            if self.plan_only || *checks {
+                return 13;
+            }
             return if job.source.is_some() || job.secrets().next().is_some() { 12 } else { 11 };
         }
         // If the state may have been moved or lost, a program that does not compare would create a second

@@ -67,10 +67,15 @@ fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
         "container": { "resource": "s3", "job": { "image": "a", "command": ["/x"] } },
     });
     assert_eq!(job(serde_json::json!({ "bundle": container })), 11);
+    let mut checked = container.clone();
+    checked["container"]["checks"] = serde_json::json!(true);
+    assert_eq!(job(serde_json::json!({ "bundle": checked })), FORMAT);
+    let plan = serde_json::json!({ "bundle": container, "plan_only": true });
+    assert_eq!(job(plan), FORMAT, "an older program would change something");
     let mut with_secret = container;
     with_secret["container"]["job"]["secret_variables"] =
         serde_json::json!({ "A": { "sealed": true } });
-    assert_eq!(job(serde_json::json!({ "bundle": with_secret })), FORMAT);
+    assert_eq!(job(serde_json::json!({ "bundle": with_secret })), 12);
     let stored = |from: &str| {
         serde_json::json!({
             "kind": "terraform", "name": "a", "from": from,

@@ -41,6 +41,40 @@ impl ResourceStatus {
     }
 }
 
+/// What the last check of a resource has found. The names are part of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckStatus {
+    /// It is as its last deployment has left it.
+    InSync,
+    /// It differs.
+    Drifted,
+    /// The check did not succeed.
+    Unknown,
+}
+
+impl CheckStatus {
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InSync => "in_sync",
+            Self::Drifted => "drifted",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The last check of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceCheck {
+    /// What it has found.
+    pub status: CheckStatus,
+    /// The deployment that checked.
+    pub by: DeploymentId,
+    /// Its end.
+    pub at: Timestamp,
+}
+
 /// A resource of an environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
@@ -57,6 +91,9 @@ pub struct Resource {
     /// The last deployment for it that succeeded: its outputs are the resource's, and a destroy runs its job.
     #[serde(rename = "succeeded", default, skip_serializing_if = "Option::is_none")]
     pub last_success: Option<DeploymentId>,
+    /// The last check since then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_check: Option<ResourceCheck>,
     /// The launch of the first deployment for it.
     pub created_at: Timestamp,
     /// Its last change.
@@ -121,6 +158,7 @@ impl ResourceSet {
                 before: None,
                 begun: None,
                 last_success: None,
+                last_check: None,
                 created_at: now,
                 updated_at: now,
             });
@@ -141,14 +179,16 @@ impl ResourceSet {
 
     /// Records the end of `deployment`.
     pub(crate) fn record_end(&mut self, deployment: &Deployment) {
-        let Some(run) = deployment.container.as_deref().filter(|_| !deployment.plan_only) else {
-            return;
-        };
+        let Some(run) = deployment.container.as_deref() else { return };
         let Some(at) = self.0.iter().position(|resource| resource.name == run.resource) else {
             return;
         };
         // A deployment that was never launched has changed nothing here.
         if deployment.attempts.is_empty() {
+            return;
+        }
+        if deployment.plan_only {
+            self.0[at].last_check = Some(check_of(deployment));
             return;
         }
         let has_begun = deployment.began_to_apply();
@@ -165,6 +205,9 @@ impl ResourceSet {
             self.0.remove(at);
             return;
         }
+        if has_begun || succeeded {
+            resource.last_check = None;
+        }
         resource.updated_at = deployment.completed_at.unwrap_or(deployment.created_at);
         resource.status = match (succeeded, before) {
             (true, _) => ResourceStatus::Ready,
@@ -178,6 +221,17 @@ impl ResourceSet {
             resource.last_success = Some(deployment.id);
         }
     }
+}
+
+/// What the check `deployment` has found: a resource that differs counts as one to change.
+fn check_of(deployment: &Deployment) -> ResourceCheck {
+    let status = match (deployment.status, deployment.counts) {
+        (Status::Succeeded, Some(counts)) if counts.changed > 0 => CheckStatus::Drifted,
+        (Status::Succeeded, _) => CheckStatus::InSync,
+        _ => CheckStatus::Unknown,
+    };
+    let at = deployment.completed_at.unwrap_or(deployment.created_at);
+    ResourceCheck { status, by: deployment.id, at }
 }
 
 #[cfg(test)]

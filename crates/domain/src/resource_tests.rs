@@ -1,4 +1,5 @@
 use super::*;
+use crate::deployment::ResourceCounts;
 use proptest::prelude::*;
 use serde_json::json;
 use uuid::Uuid;
@@ -83,6 +84,30 @@ fn a_deployment_that_was_never_launched_changes_no_resource() {
     cancelled.attempts.clear();
     resources.record_end(&cancelled);
     assert_eq!(resources, before);
+}
+
+#[test]
+fn a_check_says_whether_its_resource_differs_until_a_deployment_changes_that() {
+    let mut resources = ResourceSet::default();
+    run(&mut resources, &deployment(1, "s3", "deploy", "succeeded", true));
+    for (number, status, changed, expected) in [
+        (2, "succeeded", Some(0), CheckStatus::InSync),
+        (3, "succeeded", Some(1), CheckStatus::Drifted),
+        (4, "failed", None, CheckStatus::Unknown),
+    ] {
+        let counts = changed.map(|changed| ResourceCounts { changed, ..ResourceCounts::default() });
+        let check = deployment(number, "s3", "deploy", status, false);
+        run(&mut resources, &Deployment { plan_only: true, counts, ..check });
+        let resource = resources.iter().next().unwrap();
+        let found = resource.last_check.map(|check| (check.status, check.by.0.as_u128()));
+        assert_eq!(found, Some((expected, number)));
+        assert_eq!((resource.status, resource.before), (ResourceStatus::Ready, None));
+        assert_eq!(resource.last_success.map(|id| id.0.as_u128()), Some(1));
+    }
+    run(&mut resources, &deployment(5, "s3", "deploy", "failed", false));
+    assert!(resources.iter().next().unwrap().last_check.is_some(), "its program never began");
+    run(&mut resources, &deployment(6, "s3", "deploy", "failed", true));
+    assert_eq!(resources.iter().next().unwrap().last_check, None);
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub mod certificate;
 pub(crate) mod check_step;
 pub mod configuration;
 pub mod container_limits;
+pub mod container_size;
 pub mod docker;
 pub mod ecs;
 pub mod eks;

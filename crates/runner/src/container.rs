@@ -8,8 +8,11 @@ mod checkout;
 mod contract;
 mod descendants;
 mod directory;
+mod drift;
 mod environment;
+mod inspection;
 mod log_end;
+mod pre_checks;
 mod program;
 mod supervision;
 mod verdict;
@@ -26,13 +29,15 @@ use canyon_api::attempt::FetchedModuleBody;
 use canyon_api::deployment::Output;
 use canyon_domain::commit::Commit;
 use canyon_domain::container::results::Results;
-use canyon_domain::container::{ContainerJob, ContainerTask};
+use canyon_domain::container::{ContainerJob, ContainerTask, JobCheck};
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
 use canyon_domain::variables::VariableKind;
 use contract::Contract;
+use drift::Drift;
 use log_end::LogEnd;
+use pre_checks::PreChecks;
 use program::Program;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -45,6 +50,7 @@ struct Run {
     job: Job,
     task: ContainerTask,
     settings: Settings,
+    api: ApiConnection,
     /// The token with which the program may read from Canyon.
     read_token: Option<SecretString>,
     workspace: Workspace,
@@ -55,6 +61,8 @@ struct Run {
     applying: Applying,
     /// The end of the program's output, if its failure shows that.
     log_end: Option<LogEnd>,
+    /// What a check has found.
+    drift: Option<Drift>,
 }
 
 /// Serves a claimed attempt, whose job is the container job `task`, to its end.
@@ -68,8 +76,9 @@ pub async fn serve(
     reaper::adopt_orphans();
     let api = session.api.clone();
     // Before the first line of the log, in which the values are masked.
-    if let Err(failure) = read_secrets(&mut session.job, &mut task.job, &api, &stop).await {
-        return result::refuse(&api, failure, &stop).await;
+    let unread = read_secrets(&mut session.job, &mut task.job, &api, &stop).await.err();
+    if let Some(failure) = unread.as_ref().filter(|_| !task.checks) {
+        return result::refuse(&api, failure.clone(), &stop).await;
     }
     let access = checkout::access(&mut session.job, &task.job, &workspace, &api).await;
     let variables = task.job.variables.clone().unwrap_or_default();
@@ -81,7 +90,11 @@ pub async fn serve(
     let shipping = tokio::spawn(shipper.run());
     let mut run = Run::new(session, task, settings, workspace, stop.clone(), records);
     run.access = access;
-    let outcome = run.execute().await.for_delivery(&stop, &run.records.log).await;
+    let outcome = run.execute(unread).await.for_delivery(&stop, &run.records.log).await;
+    let keep = run.keeps_container(&outcome);
+    if let Some(keep) = keep {
+        run.records.log.step(&inspection::advice(keep));
+    }
     run.records.log.end(outcome.failure.as_ref());
     run.records.progress.end();
     let chunks = shipping.await.unwrap_or_default();
@@ -94,9 +107,13 @@ pub async fn serve(
     body.phase = Some(run.records.progress.phase());
     body.fetched = run.records.progress.fetched();
     body.untouched = run.applying == Applying::Announced;
+    body.tf_resource_counts = run.drift.map(Drift::counts);
     let exit = result::conclude(&api, body, &stop, "the program").await;
     if let Some(container_log) = run.records.container_log {
         container_log.end();
+    }
+    if let Some(keep) = keep {
+        inspection::wait(keep, &stop).await;
     }
     exit
 }
@@ -135,7 +152,7 @@ impl Run {
         stop: Stop,
         mut records: Records,
     ) -> Self {
-        let Session { job, read_token, .. } = session;
+        let Session { job, read_token, api, .. } = session;
         let log = &mut records.log;
         log.step(&format!("attempt {} runs {}", job.attempt, task.job.image));
         log.flush();
@@ -144,6 +161,7 @@ impl Run {
             job,
             task,
             settings,
+            api,
             read_token,
             workspace,
             access: GitAccess::default(),
@@ -151,17 +169,19 @@ impl Run {
             records,
             applying: Applying::No,
             log_end: shows_log.then(LogEnd::default),
+            drift: None,
         }
     }
 
-    async fn execute(&mut self) -> Outcome {
-        match self.run_program().await {
+    async fn execute(&mut self, unread: Option<Failure>) -> Outcome {
+        match self.run_program(unread).await {
             Ok(outputs) => Outcome { outputs, ..Outcome::default() },
             Err(failure) => failure.into(),
         }
     }
 
-    async fn run_program(&mut self) -> Result<Outputs, Failure> {
+    /// Runs the program to its end. `unread` is why its secrets could not be read, if that is to be reported among other checks.
+    async fn run_program(&mut self, unread: Option<Failure>) -> Result<Outputs, Failure> {
         let job = &self.task.job;
         let image = self.settings.job_image.as_deref();
         let image = image.ok_or_else(|| verdict::outdated(&job.image))?;
@@ -190,8 +210,22 @@ impl Run {
             read_token,
         );
         environment_size::check(&environment)?;
-        let program = Program::find(job, environment, image)?;
-        self.announce().await?;
+        if self.task.checks {
+            let checks =
+                PreChecks { image, container: job, job: &self.job, api: &self.api, unread };
+            checks.run(&mut self.records.log).await?;
+        }
+        let (command, args) = match self.check() {
+            Some(check) => (&check.command, &check.args),
+            None => (&job.command, &job.args),
+        };
+        let words = command.iter().chain(args).cloned().collect();
+        let program = Program::find(words, job, environment, image)?;
+        if self.job.plan_only {
+            self.enter(TokenPhase::Plan).await?;
+        } else {
+            self.announce().await?;
+        }
         let oom_kills = oom::kills();
         let ended = self.supervise(&program).await?;
         log_troubles(&mut self.records.log, self.records.identity.as_ref(), &self.records.progress);
@@ -202,13 +236,19 @@ impl Run {
     /// Announces the program to Canyon: from then on the world may change, so Canyon must know before.
     async fn announce(&mut self) -> Result<(), Failure> {
         self.applying = Applying::Announced;
-        let Records { progress, identity, log, .. } = &mut self.records;
+        let Records { progress, .. } = &mut self.records;
         if !progress.ask_to_apply(false, &self.stop).await {
             progress.enter(Phase::Fetch);
             return Err(verdict::stopped_before());
         }
+        self.enter(TokenPhase::Apply).await
+    }
+
+    /// Gives the program its identity.
+    async fn enter(&mut self, phase: TokenPhase) -> Result<(), Failure> {
+        let Records { identity, log, .. } = &mut self.records;
         if let Some(identity) = identity
-            && let Err(failure) = identity.enter(TokenPhase::Apply, &self.stop, log).await
+            && let Err(failure) = identity.enter(phase, &self.stop, log).await
         {
             let is_stopped = self.stop.is_requested();
             return Err(if is_stopped { verdict::stopped_before() } else { failure });
@@ -216,13 +256,27 @@ impl Run {
         Ok(())
     }
 
+    /// What a check starts in place of the job's own program.
+    fn check(&self) -> Option<&JobCheck> {
+        self.task.job.check.as_ref().filter(|_| self.job.plan_only)
+    }
+
+    /// How long the container is to stay after `outcome`.
+    fn keeps_container(&self, outcome: &Outcome) -> Option<Duration> {
+        let keep = Duration::from_secs(self.task.job.keep_seconds().into());
+        let has_failed = outcome.failure.is_some() && !outcome.stopped;
+        Some(keep).filter(|keep| has_failed && !keep.is_zero())
+    }
+
     async fn supervise(&mut self, program: &Program) -> Result<Ended, Failure> {
         let (job, log) = (&self.task.job, &mut self.records.log);
-        let action = contract::action(self.job.mode);
+        let action = contract::action(&self.job);
         log.step(&format!("{action} {}: {}", self.task.resource, program.name()));
         log.flush();
         let child = program.start()?;
-        self.applying = Applying::Begun;
+        if !self.job.plan_only {
+            self.applying = Applying::Begun;
+        }
         let limits = Limits {
             timeout: Duration::from_secs(job.timeout_seconds().into()),
             grace: Duration::from_secs(job.grace_seconds().into()),
@@ -242,11 +296,16 @@ impl Run {
         contract: &Contract,
         out_of_memory: bool,
     ) -> Result<Outputs, Failure> {
+        if let Some(drift) = self.check().and_then(|check| Drift::of(ended, check)) {
+            self.records.log.step(drift.in_words());
+            self.drift = Some(drift);
+            return Ok(Outputs::default());
+        }
         let log = &mut self.records.log;
         let error = contract.error(log);
         let memory = oom::limit_and_peak();
         let circumstances = Circumstances {
-            action: contract::action(self.job.mode),
+            action: contract::action(&self.job),
             timeout_seconds: self.task.job.timeout_seconds(),
             out_of_memory,
             memory: memory.as_deref(),

@@ -4,6 +4,7 @@
 pub(crate) mod answer;
 pub(crate) mod aws;
 pub(crate) mod azure;
+pub(crate) mod gcp;
 
 use crate::session::ApiConnection;
 use answer::Calls;

@@ -276,3 +276,54 @@ fn an_image_for_root_is_refused_where_the_platform_does_not_and_nothing_begins()
     let message = failure.map(|failure| failure.message).unwrap_or_default();
     assert!(!is_root || (message.starts_with("ROOT: ") && message.contains(IMAGE)), "{message}");
 }
+
+#[test]
+fn pre_checks_report_every_step_and_end_the_run_before_its_program_if_one_fails() {
+    let run = |secrets: serde_json::Value| {
+        let home = Home::new();
+        let mut job = home.container_job("echo the program runs", &json!({}));
+        job["bundle"]["container"]["checks"] = json!(true);
+        if let Some(stored) = secrets.get("stored_variables") {
+            job["bundle"]["container"]["job"]["secret_variables"] =
+                json!({ "TOKEN": { "store": "team", "ref": "shop/api" } });
+            job["stored_variables"] = stored.clone();
+        }
+        run_job(&home, job)
+    };
+    let (exit, server) = run(json!({}));
+    let log = server.plane().log();
+    assert_eq!(exit, 0, "{log}");
+    for step in [
+        format!("==> pre-check image: {IMAGE} runs as user "),
+        "==> pre-check workspace: /".to_owned(),
+        "==> pre-check canyon: it answers\n".to_owned(),
+        "==> pre-check identity: the job has none\n".to_owned(),
+        "==> pre-check secrets: no store is needed\n".to_owned(),
+    ] {
+        assert!(log.contains(&step), "no {step} in {log}");
+    }
+    assert!(log.contains("the program runs"), "{log}");
+
+    // Nothing listens there.
+    let stored = json!([{
+        "kind": "environment", "name": "secret_variables.TOKEN", "from": "project:shop",
+        "reference": { "store": "team", "ref": "shop/api" },
+        "store": { "type": "vault", "url": "http://127.0.0.1:1", "role": "job" },
+    }]);
+    let (exit, server) = run(json!({ "stored_variables": stored }));
+    let plane = server.plane();
+    let (log, failure) = (plane.log(), plane.result().failure.clone().unwrap());
+    assert_eq!(exit, 1, "{log}");
+    assert!(failure.message.starts_with("PRE_CHECK: secrets: "), "{}", failure.message);
+    assert!(
+        failure.message.contains("`team`") || failure.message.contains("team: shop/api"),
+        "{}",
+        failure.message
+    );
+    assert!(
+        log.contains("==> pre-check workspace: /")
+            && log.contains("==> error: pre-check secrets: "),
+        "{log}"
+    );
+    assert!(!log.contains("the program runs"), "{log}");
+}

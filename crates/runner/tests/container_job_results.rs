@@ -15,6 +15,7 @@ use canyon_domain::failure::{FailureClass, Phase};
 use serde_json::{Value, json};
 use server::Home;
 use server::container::{IMAGE, failure_of, run_job, run_script};
+use std::time::{Duration, Instant};
 
 /// A program that writes text of a length to a file of outputs.
 fn outputs_of_length(length: usize) -> String {
@@ -212,4 +213,46 @@ fn an_encrypted_run_sends_nothing_in_clear() {
     let (_, server) = sealed("echo visible; echo meant > $ERROR_FILE; exit 3");
     let message = server.plane().result().failure.clone().unwrap().message;
     assert_eq!(message, "EXIT_CODE: exit code 3: meant");
+}
+
+#[test]
+fn a_check_answers_by_its_exit_code_and_leaves_nothing_else() {
+    let check = json!({ "check": { "command": ["/bin/sh", "-c", "echo looks; echo {} > $OUTPUTS_FILE; exit $CODE"], "drift_exit_code": 5 } });
+    for (code, expected) in [("0", Ok(0)), ("5", Ok(1)), ("2", Err("EXIT_CODE: exit code 2"))] {
+        let home = Home::new();
+        let mut job = home.container_job("echo must not run; exit 9", &check);
+        job["plan_only"] = json!(true);
+        job["bundle"]["container"]["job"]["variables"] = json!({ "CODE": code });
+        let (exit, server) = run_job(&home, job);
+        let plane = server.plane();
+        let result = plane.result();
+        let log = plane.log();
+        assert!(log.contains("==> check s3.default#photos") && log.contains("\nlooks\n"), "{log}");
+        assert!(!log.contains("must not run"), "{log}");
+        assert!(result.plain_outputs.is_empty() && !result.untouched);
+        assert!(result.phase < Some(Phase::Apply), "it changes nothing: {:?}", result.phase);
+        let changed = result.tf_resource_counts.map(|counts| counts.num_resources_changed);
+        match expected {
+            Ok(count) => assert_eq!((exit, changed), (0, Some(count)), "{log}"),
+            Err(message) => {
+                assert_eq!((exit, changed), (1, None), "{log}");
+                assert_eq!(result.failure.as_ref().unwrap().message, message);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_container_stays_after_a_failure_and_not_after_a_success() {
+    for (script, stays) in [("exit 3", true), ("true", false)] {
+        let begun = Instant::now();
+        let (_, server) = run_script(&Home::new(), script, &json!({ "keep_seconds": 2 }));
+        let log = server.plane().log();
+        assert_eq!(
+            log.contains("the container stays for 2 s: look into it with `docker exec -it "),
+            stays,
+            "{log}"
+        );
+        assert!(!stays || begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
 }

@@ -14,6 +14,7 @@ use crate::table::{GSI1, GSI3, Index, PK, SK};
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::resource_name::ResourceName;
 use canyon_domain::run_kind::RunKind;
 use jiff::Timestamp;
 
@@ -37,6 +38,8 @@ pub struct DeploymentSearch {
     pub ended: Option<bool>,
     /// Only those of this kind.
     pub kind: Option<RunKind>,
+    /// Only those for this resource.
+    pub resource: Option<ResourceName>,
     /// Only those that were accepted at this time or later.
     pub since: Option<Timestamp>,
     /// Whether the lists of failed and cancelled deployments have all of the organization
@@ -47,7 +50,15 @@ pub struct DeploymentSearch {
 impl DeploymentSearch {
     /// All deployments of a scope.
     pub fn of(scope: DeploymentFilter) -> Self {
-        Self { scope, status: None, ended: None, kind: None, since: None, lists_ends: false }
+        Self {
+            scope,
+            status: None,
+            ended: None,
+            kind: None,
+            resource: None,
+            since: None,
+            lists_ends: false,
+        }
     }
 
     /// Whether a list of ended deployments may answer it.
@@ -60,13 +71,26 @@ impl DeploymentSearch {
         self.ended == Some(false) || self.status.is_some_and(|status| !status.is_terminal())
     }
 
+    fn has_filter(&self) -> bool {
+        let Self { status, ended, kind, resource, since, .. } = self;
+        status.is_some()
+            || ended.is_some()
+            || kind.is_some()
+            || resource.is_some()
+            || since.is_some()
+    }
+
     fn matches(&self, deployment: &Deployment) -> bool {
         let is_in_scope = match &self.scope {
             DeploymentFilter::All => true,
             DeploymentFilter::Project(project) => deployment.project == *project,
             DeploymentFilter::Environment(env) => deployment.env_uuid == *env,
         };
+        let is_for = |resource: &ResourceName| {
+            deployment.container.as_ref().is_some_and(|run| run.resource == *resource)
+        };
         is_in_scope
+            && self.resource.as_ref().is_none_or(is_for)
             && self.status.is_none_or(|status| deployment.status == status)
             && self.ended.is_none_or(|ended| deployment.status.is_terminal() == ended)
             && self.kind.is_none_or(|kind| RunKind::of(deployment) == kind)
@@ -133,8 +157,7 @@ impl Table {
         search: &DeploymentSearch,
         request: &PageRequest,
     ) -> Result<Page<Deployment>, StoreError> {
-        let DeploymentSearch { status, ended, kind, since, .. } = search;
-        if status.is_none() && ended.is_none() && kind.is_none() && since.is_none() {
+        if !search.has_filter() {
             return self.deployments(org, &search.scope, request).await;
         }
         let wanted = request.limit.clamp(1, 100) as usize;
@@ -234,10 +257,11 @@ fn source(org: OrgUuid, search: &DeploymentSearch, wanted: usize) -> Source {
             DeploymentFilter::All | DeploymentFilter::Project(_) => project,
         };
         // Each entry matches, if the list alone decides.
-        let limit = match (&only, search.kind) {
+        let decides_alone = search.kind.is_none() && search.resource.is_none();
+        let limit = match (&only, decides_alone) {
             (Some(_), _) => MAX_FILTERED,
-            (None, Some(_)) => MAX_SEARCHED,
-            (None, None) => wanted,
+            (None, false) => MAX_SEARCHED,
+            (None, true) => wanted,
         };
         return Source { index: None, pk: keys::ended_deployments(org, status), limit, only };
     }

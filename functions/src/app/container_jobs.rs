@@ -13,7 +13,7 @@ use canyon_domain::deployment::Mode;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::Bundle;
-use canyon_domain::principal::Principal;
+use canyon_domain::principal::{Principal, Role};
 use canyon_domain::resource::MAX_RESOURCES;
 use canyon_domain::resource_name::ResourceName;
 use canyon_domain::runner::container_limits::ContainerRefusal;
@@ -48,22 +48,26 @@ impl App {
         environment: &Environment,
     ) -> Result<ContainerSource, AppError> {
         let ResourceRequest { name, job, params } = wanted;
-        if job.is_none() && order.mode == Mode::Deploy {
-            let DefinedJob { mut job, place } =
+        if job.is_none() && order.runs_definition() {
+            let DefinedJob { mut job, checks, place } =
                 self.defined_job(by, name, params, environment).await?;
             let sealed_inputs =
                 self.seal_inputs(by.org, &job.take_secret_values(), environment).await?;
-            let task = Box::new(ContainerTask { resource: name.clone(), job, digest: None });
+            let task = Box::new(ContainerTask { checks, ..ContainerTask::new(name.clone(), job) });
             return Ok(ContainerSource::Request { task, sealed_inputs, place });
         }
         if let Some(job) = job {
+            if job.keep_seconds() > 0 && by.role_in(environment.into()) < Role::Admin {
+                return Err(AppError::denied(
+                    "`container.keep_seconds` lets a container stay with its secrets; only an administrator may set it",
+                ));
+            }
             let sealed_inputs = self.seal_inputs(by.org, &order.secret_inputs, environment).await?;
-            let (resource, job) = (name.clone(), job.clone());
-            let task = Box::new(ContainerTask { resource, job, digest: None });
+            let task = Box::new(ContainerTask::new(name.clone(), job.clone()));
             return Ok(ContainerSource::Request { task, sealed_inputs, place: None });
         }
         let found = environment.resources.get(name);
-        let found = found.ok_or_else(|| nothing_created(environment, name))?;
+        let found = found.ok_or_else(|| nothing_created(environment, name, order.plan_only))?;
         let id = found.to_destroy().ok_or_else(|| {
             AppError::conflict(format!(
                 "no deployment for resource `{name}` has ended after its program began, so there is no job to run again: wait for \
@@ -83,6 +87,13 @@ impl App {
         if let (Some(task), Some(former)) = (&mut bundle.container, &former) {
             task.repeat_image_of(former.fetched());
         }
+        let can_check = |task: &ContainerTask| task.job.check.is_some();
+        if order.plan_only && !bundle.container.as_ref().is_some_and(can_check) {
+            return Err(AppError::conflict(format!(
+                "the job of deployment {id}, which has created resource `{name}`, has no `check`, so Canyon cannot tell whether the \
+                 resource has changed: deploy it again with one, or give the `container` that checks it"
+            )));
+        }
         let place = former.and_then(|former| former.place);
         Ok(ContainerSource::Deployment { bundle: Box::new(bundle), place })
     }
@@ -92,13 +103,14 @@ impl App {
         &self,
         by: &Principal,
         task: &ContainerTask,
-        mode: Mode,
+        order: &DeploymentRequest,
         environment: &Environment,
         place: Option<&DefinedPlace>,
     ) -> Result<(), AppError> {
         let ContainerTask { resource, job, .. } = task;
-        if mode == Mode::Destroy && environment.resources.get(resource).is_none() {
-            return Err(nothing_created(environment, resource));
+        let needs_resource = order.mode == Mode::Destroy || order.plan_only;
+        if needs_resource && environment.resources.get(resource).is_none() {
+            return Err(nothing_created(environment, resource, order.plan_only));
         }
         if !environment.resources.has_room_for(resource) {
             let id = &environment.id;
@@ -129,9 +141,21 @@ impl App {
             ContainerRefusal::Grace { .. } => {
                 AppError::invalid("container.grace_seconds", refusal.to_string())
             }
+            ContainerRefusal::Size { field, .. } => {
+                AppError::invalid(format!("container.{field}"), refusal.to_string())
+            }
         };
         let grace = job.grace_seconds();
-        definition.check_container(&runner.id, &job.image, grace).map_err(refusal)?;
+        let size = job.size();
+        definition.check_container(&runner.id, &job.image, grace, &size).map_err(refusal)?;
+        if job.keep_seconds() > 0 && !definition.opens_containers() {
+            let reason = format!(
+                "has no effect on runner `{}`: on its platform, people cannot look into a container whose root file system is \
+                 read-only",
+                runner.id
+            );
+            return Err(AppError::invalid("container.keep_seconds", reason));
+        }
         let allowed = definition.timeouts().run.as_secs();
         if job.timeout_seconds.is_some_and(|wanted| i64::from(wanted) > allowed) {
             let reason = format!(
@@ -150,23 +174,23 @@ impl App {
         environment: &Environment,
     ) -> Option<DeploymentId> {
         // A deployment without a job runs that of a definition.
-        let repeats =
-            |wanted: &&ResourceRequest| wanted.job.is_none() && order.mode != Mode::Deploy;
+        let repeats = |wanted: &&ResourceRequest| wanted.job.is_none() && !order.runs_definition();
         let wanted = order.resource.as_ref().filter(repeats)?;
         environment.resources.get(&wanted.name)?.to_destroy()
     }
 }
 
-fn nothing_created(environment: &Environment, name: &ResourceName) -> AppError {
+fn nothing_created(environment: &Environment, name: &ResourceName, checks: bool) -> AppError {
+    let action = if checks { "check" } else { "destroy" };
     let known: Vec<_> =
         environment.resources.iter().map(|resource| format!("`{}`", resource.name)).collect();
     let id = &environment.id;
     AppError::conflict(match known.as_slice() {
         [] => format!(
-            "environment `{id}` has no resource `{name}`, so there is nothing to destroy; it has none at all"
+            "environment `{id}` has no resource `{name}`, so there is nothing to {action}; it has none at all"
         ),
         known => format!(
-            "environment `{id}` has no resource `{name}`, so there is nothing to destroy; it has: {}",
+            "environment `{id}` has no resource `{name}`, so there is nothing to {action}; it has: {}",
             known.join(", ")
         ),
     })

@@ -4,12 +4,15 @@ use super::container_jobs::ResourceRequest;
 use super::deploy::DeploymentRequest;
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::container::{ContainerJob, MAX_INPUTS};
+use canyon_domain::deployment::Mode;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::resource_name::{InvalidResourceName, ResourceName};
 use serde_json::Value;
 
 /// The resource of a container job whose request names none.
 const DEFAULT_RESOURCE: &str = "container";
+/// Why a job cannot check its resource.
+pub(super) const NO_CHECK: &str = "is required to plan: a container job has no plan, and only a program that you name can tell whether its resource has changed";
 
 /// What the request wants of a resource; `None` if it is for a module, or faulty.
 pub(super) fn parse(
@@ -35,15 +38,20 @@ pub(super) fn parse(
         faults.add("resource", error.to_string());
     }
     match body.mode {
-        RequestedMode::Deploy | RequestedMode::Destroy => {}
-        RequestedMode::PlanOnly => refuse_plan("mode", faults),
+        RequestedMode::Deploy | RequestedMode::PlanOnly => {}
+        RequestedMode::Destroy if body.plan_only == Some(true) => {
+            faults.add("plan_only", "does not go with `mode: destroy` of a resource: a container job can check it, and plans nothing");
+        }
+        RequestedMode::Destroy => {}
         RequestedMode::Rollback | RequestedMode::State => {
             let field = if body.container.is_some() { "container" } else { "resource" };
             faults.add(field, "goes only with `mode: deploy` and `mode: destroy`");
         }
     }
-    if body.plan_only == Some(true) {
-        refuse_plan("plan_only", faults);
+    let is_plan = body.plan_only == Some(true) && body.mode == RequestedMode::Deploy;
+    let is_check = is_plan || body.mode == RequestedMode::PlanOnly;
+    if is_check && job.as_ref().is_some_and(|job| job.check.is_none()) {
+        faults.add("container.check", NO_CHECK);
     }
     let of_modules = [
         ("module", body.module.is_some()),
@@ -55,10 +63,11 @@ pub(super) fn parse(
         ("parallelism", body.parallelism.is_some()),
     ];
     refuse_given(&of_modules, faults);
-    if body.params.is_some() && (body.container.is_some() || body.mode != RequestedMode::Deploy) {
+    let is_defined = body.container.is_none() && body.mode == RequestedMode::Deploy && !is_check;
+    if body.params.is_some() && !is_defined {
         faults.add(
             "params",
-            "goes only with `mode: deploy` and without `container`, which has `inputs` of its own",
+            "goes only with `mode: deploy`, without `plan_only`, and without `container`, which has `inputs` of its own",
         );
     }
     let length =
@@ -73,8 +82,9 @@ pub(super) fn parse(
 /// The faults of a request to repeat a container job: only the deployment that a rollback names tells its kind.
 pub(super) fn check_repetition(order: &DeploymentRequest) -> Result<(), FieldErrors> {
     let mut faults = FieldErrors::default();
-    if order.plan_only {
-        refuse_plan("plan_only", &mut faults);
+    if order.plan_only && order.mode == Mode::Rollback {
+        let reason = "does not go with a rollback of a container job, which has no plan: Canyon cannot know what its program would do";
+        faults.add("plan_only", reason);
     }
     let options = &order.options;
     let of_modules = [
@@ -93,8 +103,4 @@ fn refuse_given(of_modules: &[(&str, bool)], faults: &mut FieldErrors) {
     for (field, _) in of_modules.iter().filter(|(_, is_given)| *is_given) {
         faults.add(*field, "does not go with a container job, which runs no module");
     }
-}
-
-fn refuse_plan(field: &str, faults: &mut FieldErrors) {
-    faults.add(field, "does not go with a container job, which has no plan: Canyon cannot know what its program would do");
 }

@@ -39,6 +39,8 @@ pub(crate) struct PlannedJob {
 /// The job of a resource, by its definition.
 pub(super) struct DefinedJob {
     pub(super) job: ContainerJob,
+    /// See [`Resolved::checks`].
+    pub(super) checks: bool,
     /// See [`Deployment::place`](canyon_domain::deployment::Deployment::place).
     pub(super) place: Option<DefinedPlace>,
 }
@@ -56,7 +58,8 @@ impl App {
         let resolved = self.resolve_with(by, name, params, environment, &definitions).await?;
         let resolved = resolved.map_err(|error| AppError::conflict(error.to_string()))?;
         let place = self.place_of(by, &resolved, environment).await?.map_err(AppError::conflict)?;
-        Ok(DefinedJob { job: resolved.job, place })
+        let Resolved { job, checks, .. } = resolved;
+        Ok(DefinedJob { job, checks, place })
     }
 
     /// Where the definition has its job run; `None` if that is simply at the runner of the environment. The inner error says why
@@ -96,15 +99,10 @@ impl App {
             Err(reason) => return refused(reason),
         };
         let credentials = account.as_ref().map(|account| &account.credentials);
-        let place = match wanted.place(&runner.configuration, credentials) {
-            Ok(place) => place,
-            Err(reason) => return refused(reason),
-        };
-        match place.applied_to(&runner) {
-            Err(faults) => refused(faults.to_string()),
-            Ok(_) if place.is_that_of(&runner) => Ok(Ok(None)),
-            Ok(_) => Ok(Ok(Some(place))),
-        }
+        let place = wanted.place(&runner.configuration, credentials);
+        let place =
+            place.and_then(|place| place.beside(&runner).map_err(|faults| faults.to_string()));
+        place.map_or_else(refused, |place| Ok(Ok(place)))
     }
 
     /// The account that reaches the cluster of a definition. The inner error says why there is none.

@@ -68,6 +68,11 @@ pub struct DeploymentRequest {
 }
 
 impl DeploymentRequest {
+    /// Whether a resource without a job gets that of its definition: a destroy and a check repeat the one that has created it.
+    pub(super) fn runs_definition(&self) -> bool {
+        self.mode == Mode::Deploy && !self.plan_only
+    }
+
     /// The kind of its job. That of a rollback is known only with the deployment that it repeats.
     pub(super) fn kind(&self) -> Kind {
         if self.resource.is_some() { Kind::Container } else { Kind::Tofu }
@@ -295,7 +300,11 @@ impl App {
         let runner = place.as_ref().and_then(|place| place.runner.as_ref());
         let now = self.now();
         let id = DeploymentId(self.entropy.id(now));
-        environment.queue.join(id).map_err(|full| AppError::conflict(full.to_string()))?;
+        if environment.status == EnvironmentStatus::Deleting {
+            environment.queue.append(id);
+        } else {
+            environment.queue.join(id).map_err(|full| AppError::conflict(full.to_string()))?;
+        }
         environment.version += 1;
         let due_at = if environment.queue.is_next(id) { now } else { now + QUEUE_CHECK };
         let deployment = Deployment {

@@ -104,7 +104,7 @@ impl App {
         };
         if let Some(task) = &of.container {
             container_request::check_repetition(order)?;
-            self.check_container(by, task, order.mode, environment, of.place.as_ref()).await?;
+            self.check_container(by, task, order, environment, of.place.as_ref()).await?;
             refuse_choices_elsewhere(order, of.place.as_ref())?;
         }
         // A caller who encrypted a run does not expect its repetition in clear. A command on the state has outputs of its own.

@@ -23,6 +23,7 @@ use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
 use canyon_domain::job::Bundle;
 use canyon_domain::principal::CallerId;
+use canyon_domain::resource_name::ResourceName;
 use canyon_domain::run_kind::RunKind;
 use canyon_store::deployment_lists::DeploymentFilter;
 use canyon_store::deployment_search::DeploymentSearch;
@@ -128,9 +129,10 @@ async fn list(
             }
         }
     };
-    let (status, kind, since) = (asked.status, asked.kind, query.since);
-    let ended = query.ended;
-    let search = DeploymentSearch { status, ended, kind, since, ..DeploymentSearch::of(scope) };
+    let (status, kind, resource) = (asked.status, asked.kind, asked.resource);
+    let (ended, since) = (query.ended, query.since);
+    let search =
+        DeploymentSearch { status, ended, kind, resource, since, ..DeploymentSearch::of(scope) };
     let found = app.readable_deployments(&caller, search, request).await?;
     let names = app.names(&caller, found.items.iter().map(|found| found.created_by)).await?;
     let render = |of: deployment::Deployment| Deployment {
@@ -146,12 +148,16 @@ struct Asked {
     env: Option<EnvId>,
     status: Option<Status>,
     kind: Option<RunKind>,
+    resource: Option<ResourceName>,
 }
 
 impl Asked {
     fn parse(query: &DeploymentQuery, faults: &mut FieldErrors) -> Self {
         if query.env_id.is_some() && query.project_id.is_none() {
             faults.add("env_id", "give its `project_id` too");
+        }
+        if query.resource.is_some() && query.env_id.is_none() {
+            faults.add("resource", "give its `env_id` too");
         }
         let project = query.project_id.as_deref();
         let env = query.env_id.as_deref();
@@ -163,6 +169,10 @@ impl Asked {
             }),
             kind: query.mode.as_deref().and_then(|text| {
                 parameters::one_of(faults, "mode", text, &RunKind::ALL, RunKind::as_str)
+            }),
+            resource: query.resource.as_deref().and_then(|text| {
+                let read = text.parse::<ResourceName>();
+                read.map_err(|error| faults.add("resource", error.to_string())).ok()
             }),
         }
     }
@@ -180,6 +190,7 @@ impl Asked {
             ("status", self.status.map(|status| status.as_str().to_owned())),
             ("ended", query.ended.map(|ended| ended.to_string())),
             ("mode", self.kind.map(|kind| kind.as_str().to_owned())),
+            ("resource", self.resource.as_ref().map(ToString::to_string)),
             ("since", query.since.map(|since| since.to_string())),
         ];
         for (filter, value) in more.into_iter().filter_map(|(name, value)| Some((name, value?))) {

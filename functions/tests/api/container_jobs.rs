@@ -1,8 +1,8 @@
 //! Container jobs, from the request to what readers see of them.
 
 use crate::container_world::{
-    IMAGE, begin, begin_accepted, order_for, resources, shown_environment, succeeds, with_engine,
-    with_job_settings,
+    IMAGE, begin, begin_accepted, order_for, order_without_job, resources, shown_environment,
+    succeeds, with_engine, with_job_settings,
 };
 use crate::harness::{Api, faults, message};
 use crate::job::{Job, claim, everything, launch, stored};
@@ -238,4 +238,29 @@ async fn a_program_without_a_claim_format_is_an_older_one() {
     let code = launch(&api, id).await;
     assert_eq!(claim(&api, id, 1, &code, "claimant-of-the-test").await.0, 409);
     assert_eq!(stored(&api, id).await.status, Status::Failed);
+}
+
+#[tokio::test]
+async fn a_check_runs_the_job_of_the_resource_and_what_it_finds_is_the_resources() {
+    let api = with_engine().await;
+    let mut body = order_for("s3#photos");
+    body["container"]["check"] =
+        json!({ "command": ["/opt/bucket", "check"], "drift_exit_code": 4 });
+    let created = succeeds(&api, body.clone()).await;
+    for (changed, expected) in [(0, "in_sync"), (1, "drifted")] {
+        let (job, claimed) = begin(&api, order_without_job("plan_only", "s3#photos")).await;
+        assert_eq!((&claimed["mode"], &claimed["plan_only"]), (&json!("deploy"), &json!(true)));
+        assert_eq!(claimed["bundle"]["container"]["job"]["check"], body["container"]["check"]);
+        let counts = json!({ "num_resources_added": 0, "num_resources_removed": 0, "num_resources_changed": changed });
+        let result = json!({ "status": "success", "phase": "plan", "tf_resource_counts": counts });
+        assert_eq!(job.result(&api, result).await.0, 204);
+        let environment = shown_environment(&api).await;
+        let resource = &environment["resources"][0];
+        let check = &resource["last_check"];
+        assert_eq!((&check["status"], &check["deployment_id"]), (&json!(expected), &json!(job.id)));
+        assert_eq!(
+            (&resource["status"], &resource["deployment_id"]),
+            (&json!("ready"), &json!(created))
+        );
+    }
 }

@@ -5,6 +5,7 @@ use crate::container_world::{
 };
 use crate::harness::{Api, faults, message};
 use crate::job::everything;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -53,7 +54,6 @@ async fn what_a_container_job_does_not_have_is_refused_field_by_field() {
         ("targets", json!(["a.b"])),
         ("replace", json!(["a.b"])),
         ("parallelism", json!(2)),
-        ("plan_only", json!(true)),
     ] {
         let mut body = order_for("s3#photos");
         body[field] = value;
@@ -62,7 +62,6 @@ async fn what_a_container_job_does_not_have_is_refused_field_by_field() {
         assert!(refused.1.to_string().contains("container job"), "{field}: {}", refused.1);
     }
     for (mode, has_job, expected) in [
-        ("plan_only", true, "mode"),
         ("rollback", true, "container"),
         ("rollback", false, "resource"),
         ("state", true, "container"),
@@ -182,5 +181,96 @@ async fn what_was_never_created_cannot_be_destroyed_and_the_answer_names_what_ca
         let expected = "has no resource `s3.default#photos`, so there is nothing to destroy; it has: `s3.default#logs`, \
                         `queue.default#main`";
         assert!(message(&refused).contains(expected), "{}", refused.1);
+    }
+}
+
+#[tokio::test]
+async fn a_check_needs_a_program_for_it_and_a_resource() {
+    let api = with_engine().await;
+    let before = everything(&api).await;
+    let check = |has_check: bool| {
+        let mut body = order_for("s3#photos");
+        body["mode"] = json!("plan_only");
+        if has_check {
+            body["container"]["check"] = json!({ "command": ["/opt/bucket", "check"] });
+        }
+        body
+    };
+    let refused = api.post("/deployments", check(false)).await;
+    assert_eq!((refused.0, faults(&refused)), (400, vec!["container.check"]), "{}", refused.1);
+    let refused = api.post("/deployments", check(true)).await;
+    assert_eq!(refused.0, 409, "{}", refused.1);
+    assert!(message(&refused).contains("so there is nothing to check"), "{}", refused.1);
+    let mut of_destroy = order_for("s3#photos");
+    of_destroy["mode"] = json!("destroy");
+    of_destroy["plan_only"] = json!(true);
+    let refused = api.post("/deployments", of_destroy).await;
+    assert_eq!((refused.0, faults(&refused)), (400, vec!["plan_only"]), "{}", refused.1);
+    assert_eq!(everything(&api).await, before);
+
+    succeeds(&api, order_for("s3#photos")).await;
+    let refused = api.post("/deployments", order_without_job("plan_only", "s3#photos")).await;
+    assert_eq!(refused.0, 409, "{}", refused.1);
+    assert!(message(&refused).contains("has no `check`"), "{}", refused.1);
+    assert_eq!(api.post("/deployments", check(true)).await.0, 201);
+}
+
+#[tokio::test]
+async fn amounts_of_cpu_and_memory_are_judged_by_the_rules_of_the_platform() {
+    let api = with_job_settings(json!({ "memory_limit": 512 })).await;
+    let with = |field: &str, value: Value| {
+        let mut body = order_for("s3#photos");
+        body["container"][field] = value;
+        body
+    };
+    for (field, value, reason) in [
+        ("memory", json!("1Gi"), "must be a whole number of MiB"),
+        ("memory", json!(1024), "its runner allows 512"),
+        ("cpu", json!("500m"), "must be a number of processors"),
+        ("cpu", json!(-1), "must be an amount"),
+        ("memory", json!({}), "must be an amount"),
+        ("keep_seconds", json!(3601), "must be a whole number from 0 to 3600"),
+    ] {
+        let refused = api.post("/deployments", with(field, value)).await;
+        let expected = format!("container.{field}");
+        assert_eq!((refused.0, faults(&refused)), (400, vec![expected.as_str()]), "{}", refused.1);
+        assert!(refused.1.to_string().contains(reason), "{}", refused.1);
+    }
+    assert_eq!(api.post("/deployments", with("memory", json!(256))).await.0, 201);
+    assert_eq!(api.post("/deployments", with("cpu", json!(0.5))).await.0, 201);
+}
+
+#[tokio::test]
+async fn only_an_administrator_lets_a_container_stay() {
+    let api = with_engine().await;
+    let mut body = order_for("s3#photos");
+    body["container"]["keep_seconds"] = json!(60);
+    let refused = api.call_as(&api.ours.deployer, Method::POST, "/deployments", Some(&body)).await;
+    assert_eq!(refused.0, 403, "{}", refused.1);
+    assert!(message(&refused).contains("`container.keep_seconds`"), "{}", refused.1);
+    assert_eq!(api.post("/deployments", body).await.0, 201);
+}
+
+#[tokio::test]
+async fn a_list_shows_the_deployments_for_one_resource() {
+    let api = with_engine().await;
+    for resource in ["s3#photos", "s3#videos", "s3#photos"] {
+        succeeds(&api, order_for(resource)).await;
+    }
+    let of = "/deployments?project_id=shop&env_id=main&resource=";
+    for (resource, count) in [("s3%23photos", 2), ("s3.default%23videos", 1), ("dns", 0)] {
+        let (status, listed) = api.get(&format!("{of}{resource}")).await;
+        assert_eq!((status, listed["items"].as_array().unwrap().len()), (200, count), "{listed}");
+    }
+    let (_, first) = api.get(&format!("{of}s3%23photos&per_page=1")).await;
+    let cursor = first["next_page_token"].as_str().unwrap();
+    let of_another = api.get(&format!("{of}s3%23videos&page={cursor}")).await;
+    assert_eq!(of_another.0, 400, "{}", of_another.1);
+    for (query, field) in [
+        ("resource=s3&project_id=shop", "resource"),
+        ("resource=S3&project_id=shop&env_id=main", "resource"),
+    ] {
+        let refused = api.get(&format!("/deployments?{query}")).await;
+        assert_eq!((refused.0, faults(&refused)), (400, vec![field]), "{}", refused.1);
     }
 }

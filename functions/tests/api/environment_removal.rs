@@ -1,9 +1,11 @@
 //! The deletion of an environment that has resources.
 
 use crate::container_world::{
-    begin_accepted, order_for, resources, shown_environment, succeeds, with_engine,
+    begin, begin_accepted, order_for, resources, shown_environment, succeeds, with_engine,
 };
 use crate::harness::{Api, message};
+use crate::job::order;
+use canyon_domain::resource::MAX_RESOURCES;
 use serde_json::{Value, json};
 
 /// An environment with two resources, whose deletion is requested. Returns the destroy runs in their order.
@@ -75,4 +77,21 @@ async fn a_destroy_run_that_fails_stops_the_deletion_which_says_what_is_left() {
     ] {
         assert!(said.contains(part), "no {part} in {said}");
     }
+}
+
+#[tokio::test]
+async fn an_environment_with_all_resources_that_it_may_have_and_a_module_can_be_deleted() {
+    let api = with_engine().await;
+    for number in 0..MAX_RESOURCES {
+        succeeds(&api, order_for(&format!("s3#r{number}"))).await;
+    }
+    let (module, _) = begin(&api, order()).await;
+    assert_eq!(module.report(&api, "apply", json!([])).await.0, 200);
+    module.succeed(&api).await;
+    let (status, answer) = api.delete("/projects/shop/envs/main").await;
+    assert_eq!((status, &answer["status"]), (202, &json!("deleting")), "{answer}");
+    let (_, shown) = api.get("/projects/shop/envs/main?include=deployments").await;
+    assert_eq!(shown["status"], "deleting", "{shown}");
+    let listed = api.get("/deployments?mode=destroy&per_page=100").await.1;
+    assert_eq!(listed["items"].as_array().unwrap().len(), 100, "and one more");
 }

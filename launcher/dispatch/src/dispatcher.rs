@@ -4,6 +4,7 @@ use crate::check::CheckReports;
 use crate::error::DispatchError;
 use async_trait::async_trait;
 use canyon_domain::{
+    commit::Commit,
     container::ContainerLaunch,
     deadline::Observation,
     ids::{DeploymentId, EnvId, ProjectId},
@@ -157,12 +158,16 @@ pub trait Dispatcher: Send + Sync {
     /// logged, and counts as nothing left.
     async fn forget(&self, job: &JobRef) -> RemovalOutcome;
 
+    /// The digest of the image that a container job runs or has run, if the platform tells it only after the start.
+    async fn image_digest(&self, job: &JobRef) -> Option<Commit> {
+        let _ = job;
+        None
+    }
+
     /// All jobs of the runner that the platform still has, dead or alive, from which the launcher
     /// finds orphaned ones. Empty for kinds that find orphaned jobs by themselves.
     ///
     /// # Errors
-    ///
-    /// If the platform could not be asked.
     ///
     /// If the platform could not be asked.
     async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {

@@ -32,6 +32,7 @@ use crate::{
     Started, StopMode, TailStream, Target,
 };
 use async_trait::async_trait;
+use canyon_domain::commit::Commit;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::ports::Clock;
@@ -230,6 +231,10 @@ impl Dispatcher for EcsDispatcher {
             }
             Observation::Gone(_) | Observation::Unknown(_) => RemovalOutcome::Removed,
         }
+    }
+
+    async fn image_digest(&self, job: &JobRef) -> Option<Commit> {
+        self.digest_of(job).await
     }
 
     async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {

@@ -57,8 +57,7 @@ mod tests {
         let container = ContainerLaunch {
             image: "a".to_owned(),
             stop_seconds: 70,
-            needs_git: false,
-            shared_directory: None,
+            ..ContainerLaunch::default()
         };
         let in_image = Launch { container: Some(container), ..one.clone() };
         assert_ne!(of_launch(&one), of_launch(&in_image));

@@ -42,6 +42,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use calls::Calls;
+use canyon_domain::commit::Commit;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ports::Clock as _;
@@ -295,6 +296,11 @@ impl Dispatcher for KubernetesDispatcher {
                 RemovalOutcome::JobAlive
             }
         })
+    }
+
+    async fn image_digest(&self, job: &JobRef) -> Option<Commit> {
+        let pods = self.calls.pods(job).await.ok()?;
+        pods.iter().find_map(pods::image_digest)
     }
 
     async fn jobs(&self) -> Result<Vec<JobRef>, DispatchError> {

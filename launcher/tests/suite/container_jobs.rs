@@ -2,14 +2,19 @@
 
 use crate::platform::Script;
 use crate::world::{World, record};
+use canyon_domain::attempt::Outcome;
 use canyon_domain::deadline::Observation;
-use canyon_domain::deployment::{Deployment, Status};
+use canyon_domain::deployment::{Deployment, Mode, Status};
 use canyon_domain::environment_state::EnvironmentState;
-use canyon_domain::failure::{FailureClass, Phase};
+use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::ids::OrgUuid;
+use canyon_domain::inventory::EnvironmentStatus;
+use canyon_domain::lifecycle;
+use canyon_domain::ports::Clock as _;
 use canyon_domain::resource::ResourceStatus;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -168,9 +173,64 @@ async fn a_runner_that_changed_since_the_request_ends_the_deployment_with_its_re
     assert_eq!(script.count("start"), 0);
     let failure = ended.attempts.last().and_then(|attempt| attempt.ended.clone());
     let class = failure.map(|ended| match ended.outcome {
-        canyon_domain::attempt::Outcome::Failed(failure) => failure.class,
+        Outcome::Failed(failure) => failure.class,
         other => panic!("{other:?}"),
     });
     assert_eq!(class, Some(FailureClass::Config));
     assert_eq!(status_of_resource(&world, due).await, None, "nothing began");
+}
+
+#[tokio::test]
+async fn a_destroy_run_of_a_deletion_that_was_cut_off_starts_nothing_and_says_so() {
+    let (world, org, script) = with_engine(json!({})).await;
+    let due = world.accept_container(org, job(), ENGINE, &[]).await;
+    let (mut deployment, mut environment) = (world.read(due).await, world.environment(due).await);
+    (deployment.mode, deployment.of_removal) = (Mode::Destroy, true);
+    environment.status = EnvironmentStatus::Deleting;
+    deployment.version += 1;
+    environment.version += 1;
+    let step = DeploymentChange {
+        deployment: &deployment,
+        environment: EnvironmentChange::Save(&environment),
+        next: None,
+        wake: Wake::None,
+        record: None,
+    };
+    assert_eq!(world.table.change_deployment(org, &step).await.unwrap(), Saved::Yes);
+
+    assert_eq!(
+        reconciled(&world, due).await.status,
+        Status::Queued,
+        "the last run is not accepted"
+    );
+    world.clock.by(121);
+    let ended = reconciled(&world, due).await;
+    assert_eq!(ended.status, Status::Failed);
+    assert!(ended.message.contains("was interrupted before it was complete"), "{}", ended.message);
+    assert_eq!(script.count("start"), 0);
+    assert_eq!(world.environment(due).await.status, EnvironmentStatus::DeleteFailed);
+}
+
+#[tokio::test]
+async fn the_container_of_a_failed_job_is_not_removed_before_its_time() {
+    let (world, org, script) = with_engine(json!({})).await;
+    let keeps = job_with("keep_seconds", json!(300));
+    let due = world.accept_container(org, keeps, ENGINE, &[]).await;
+    world.reconcile(due).await;
+    world.claim(due).await;
+    let mut deployment = world.read(due).await;
+    let now = world.clock.now();
+    let failure = Failure::new(FailureClass::User, "EXIT_CODE: exit code 3");
+    lifecycle::end(&mut deployment, 1, Outcome::Failed(failure), now).unwrap();
+    deployment.version += 1;
+    let ended = world.table.end_deployment(org, &deployment, now, None).await.unwrap();
+    assert_eq!(ended, Saved::Yes);
+
+    let before = script.count("forget");
+    world.clock.by(200);
+    world.reconcile(due).await;
+    assert_eq!(script.count("forget"), before, "people look into it");
+    world.clock.by(101);
+    world.reconcile(due).await;
+    assert!(script.count("forget") > before);
 }

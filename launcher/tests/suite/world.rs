@@ -173,7 +173,7 @@ impl World {
         fallbacks: &[&str],
     ) -> Due {
         let job = ContainerJob::parse(job).unwrap();
-        let task = ContainerTask { resource: "s3#photos".parse().unwrap(), job, digest: None };
+        let task = ContainerTask::new("s3#photos".parse().unwrap(), job);
         let bundle = Bundle { container: Some(task), ..bundle() };
         self.accept_bundle(org, &bundle, runner, fallbacks).await
     }

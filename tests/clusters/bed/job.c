@@ -13,7 +13,7 @@ static int shows(const char *path) {
     return file && fwrite(text, 1, length, stdout) == length && !fclose(file);
 }
 
-/* `fails` gives a reason and exit code 3; `waits` waits for a signal, but not in a second attempt; `shows` prints files, and the
+/* `checks` is a check, which finds a change if there is another word; `fails` gives a reason and exit code 3; `waits` waits for a signal, but not in a second attempt; `shows` prints files, and the
    variable TOKEN. Without a task it prints the files of the published definitions, if they are there. */
 int main(int argc, char **argv) {
     const char *action = getenv("ACTION"), *outputs = getenv("OUTPUTS_FILE"), *directory = getenv("SCRIPTS_DIRECTORY");
@@ -29,6 +29,7 @@ int main(int argc, char **argv) {
         if (!file || fputs("no such bucket\n", file) < 0) return 8;
         return fclose(file) ? 9 : 3;
     }
+    if (!strcmp(task, "checks")) return strcmp(action, "check") ? 11 : argc > 2 ? 2 : 0;
     if (!strcmp(task, "waits") && attempt && !strcmp(attempt, "1")) {
         puts("it has begun");
         fflush(stdout);

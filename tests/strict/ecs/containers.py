@@ -46,7 +46,7 @@ class Run:
         except errors.APIError as error:
             container.remove(force=True)
             return self.fail(spec, f"CannotStartContainerError: {error.explanation}")
-        running = {"lastStatus": "RUNNING", "runtimeId": container.id}
+        running = {"lastStatus": "RUNNING", "runtimeId": container.id, **image_digest(container.image)}
         if is_essential(spec):
             self.task.container = container
             self.task.set(lastStatus="RUNNING", container=running)
@@ -141,6 +141,12 @@ def image(daemon, name):
         daemon.images.get(name)
     except errors.ImageNotFound:
         daemon.images.pull(name)
+
+
+def image_digest(of):
+    """ECS names the digest of an image of a registry (API reference, Container)."""
+    names = of.attrs.get("RepoDigests") or []
+    return {"imageDigest": names[0].split("@")[1]} if names else {}
 
 
 def stop_when_asked(task, container, timeout):

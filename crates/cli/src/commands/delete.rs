@@ -86,12 +86,14 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
+    let mut is_forced = false;
     let resource = match arguments.what {
         What::Runner { id } => Resource::new(Kind::Runner, id),
         What::RunnerRule { id } => Resource::new(Kind::RunnerRule, id),
         What::Project { id } => Resource::new(Kind::Project, id),
         What::Plain(plain) => {
-            let (kind, id) = plain.parts();
+            let (kind, id, force) = plain.parts();
+            is_forced = force;
             Resource::new(Kind::Plain(kind), id)
         }
         What::Retention => return retention::delete(client, output).await,
@@ -103,7 +105,8 @@ pub(crate) async fn run(
             return delete_environment(&environment, force, yes, wait, client, output).await;
         }
     };
-    if let Some(left) = delete(&resource, &[], client, output).await? {
+    let options = Vec::from_iter(is_forced.then(forced));
+    if let Some(left) = delete(&resource, &options, client, output).await? {
         output.resource(&left)?;
     }
     Ok(Exit::Ok)
@@ -132,7 +135,7 @@ async fn delete_environment(
     if !yes {
         confirm::ask(&action, confirm::ctrl_c(), output).await?;
     }
-    let force_option = force.then(|| ("force", "true".to_owned()));
+    let force_option = force.then(forced);
     // Deletes only the environment that was read, and not a newer one of the same name.
     let uuid = facts.uuid().map(|uuid| ("uuid", uuid.to_string()));
     let options: Vec<_> = force_option.into_iter().chain(uuid).collect();
@@ -145,6 +148,10 @@ async fn delete_environment(
         }
     }
     Ok(Exit::Ok)
+}
+
+fn forced() -> (&'static str, String) {
+    ("force", "true".to_owned())
 }
 
 /// Deletes the resource. `Some` if Canyon has to destroy resources in it first: the resource as it is now.

@@ -87,6 +87,9 @@ enum What {
         /// Only plans, deploys, destroy runs or rollbacks; a plan is only that
         #[arg(long, value_parser = ["plan", "deploy", "destroy", "rollback", "state"])]
         mode: Option<String>,
+        /// Only those for this resource of the environment, such as s3#photos
+        #[arg(long, value_name = "RESOURCE", requires = "environment")]
+        resource: Option<String>,
         /// Only those that were accepted since then: a time such as 2026-01-31T12:00:00Z, or an age such as 90m, 12h or 7d
         #[arg(long, value_name = "TIME|AGE")]
         since: Option<Since>,
@@ -146,12 +149,22 @@ pub(crate) async fn run(
             (Kind::Agent, None, filter.into_iter().collect())
         }
         What::Tokens => (Kind::Token, None, vec![]),
-        What::Deployments { project, environment, status, unended, mode, since, limit } => {
+        What::Deployments {
+            project,
+            environment,
+            status,
+            unended,
+            mode,
+            resource,
+            since,
+            limit,
+        } => {
             let now = client.clock().now();
             let since = since.map(|since| since.before(now)).transpose()?;
             let (project_id, env_id) = (project, environment);
             let ended = unended.then_some(false);
-            let filter = DeploymentQuery { project_id, env_id, status, ended, mode, since };
+            let filter =
+                DeploymentQuery { project_id, env_id, status, ended, mode, resource, since };
             let found = deployments(client, &filter, limit).await?;
             if found.is_empty() {
                 let (project, environment) = (&filter.project_id, &filter.env_id);
@@ -200,7 +213,8 @@ pub(crate) async fn run(
     Ok(Exit::Ok)
 }
 
-const RESOURCE_COLUMNS: [&str; 5] = ["name", "status", "deployment_id", "created_at", "updated_at"];
+const RESOURCE_COLUMNS: [&str; 6] =
+    ["name", "status", "last_check.status", "deployment_id", "created_at", "updated_at"];
 
 const DEPLOYMENT_COLUMNS: [&str; 8] = [
     "id",

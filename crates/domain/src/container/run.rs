@@ -4,6 +4,7 @@ use super::ContainerJob;
 use crate::commit::Commit;
 use crate::fetched_module::FetchedModule;
 use crate::resource_name::ResourceName;
+use crate::runner::container_size::ContainerSize;
 use serde::{Deserialize, Serialize};
 
 /// The container job of a deployment as a whole.
@@ -16,9 +17,17 @@ pub struct ContainerTask {
     /// The digest of the image that the repeated deployment ran: its tag may have moved since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Commit>,
+    /// Whether the runner tries what the program will need before it starts that, and reports each step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checks: bool,
 }
 
 impl ContainerTask {
+    /// Runs `job` for `resource`.
+    pub fn new(resource: ResourceName, job: ContainerJob) -> Self {
+        Self { resource, job, digest: None, checks: false }
+    }
+
     /// Repeats the image that a former run has reported.
     pub fn repeat_image_of(&mut self, former: Option<&FetchedModule>) {
         let run = former.and_then(|fetched| fetched.commit.clone());
@@ -49,10 +58,21 @@ pub struct ContainerRun {
     /// Its shared directory, if the platform must provide that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_directory: Option<String>,
+    /// How much of its platform it asks for.
+    #[serde(default, skip_serializing_if = "ContainerSize::is_of_runner")]
+    pub size: ContainerSize,
+    /// Seconds for which its container stays after a failure.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub keep_seconds: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(seconds: &u32) -> bool {
+    *seconds == 0
 }
 
 /// What a platform must know of a container job to start it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerLaunch {
     /// Its image.
     pub image: String,
@@ -64,6 +84,12 @@ pub struct ContainerLaunch {
     /// A folder that the container gets, empty and writable for each user, in place of what the image has there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_directory: Option<String>,
+    /// How much of the platform it asks for.
+    #[serde(default, skip_serializing_if = "ContainerSize::is_of_runner")]
+    pub size: ContainerSize,
+    /// Seconds for which the container stays after a failure.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub keep_seconds: u32,
 }
 
 impl ContainerRun {
@@ -83,6 +109,8 @@ impl ContainerRun {
             stop_seconds: self.stop_seconds(),
             needs_git: self.has_source,
             shared_directory: self.shared_directory.clone(),
+            size: self.size.clone(),
+            keep_seconds: self.keep_seconds,
         }
     }
 
@@ -99,7 +127,7 @@ impl ContainerRun {
 
 impl From<&ContainerTask> for ContainerRun {
     fn from(task: &ContainerTask) -> Self {
-        let ContainerTask { resource, job, digest } = task;
+        let ContainerTask { resource, job, digest, checks: _ } = task;
         Self {
             resource: resource.clone(),
             image: job.image.clone(),
@@ -109,6 +137,8 @@ impl From<&ContainerTask> for ContainerRun {
             idempotent: job.idempotent == Some(true),
             has_source: job.source.is_some(),
             shared_directory: job.provided_directory().map(str::to_owned),
+            size: job.size(),
+            keep_seconds: job.keep_seconds(),
         }
     }
 }
@@ -125,7 +155,7 @@ mod tests {
         let launched = |image: &str, former: Option<&FetchedModule>| {
             let job = ContainerJob::parse(json!({ "image": image, "command": ["/x"] })).unwrap();
             let resource = "s3".parse().unwrap();
-            let mut task = ContainerTask { resource, job, digest: None };
+            let mut task = ContainerTask::new(resource, job);
             task.repeat_image_of(former);
             ContainerRun::from(&task).launch().image
         };

@@ -120,7 +120,7 @@ fn a_cluster_without_an_account_must_be_that_of_the_runner() {
         "zone": "europe-west3-a", "loadbalancer": "10.10.10.10" } });
     let none = placement(&own, &json!({}));
     let place = none.place(&gke().configuration, None).unwrap();
-    assert!(place.is_that_of(&gke()), "{place:?}");
+    assert_eq!(place.beside(&gke()), Ok(None));
 
     let refused = placement(&published()["cluster"], &json!({})).place(&gke().configuration, None);
     assert_eq!(
@@ -140,7 +140,7 @@ fn what_a_definition_says_of_pods_has_no_effect_where_there_are_none_and_is_vali
     let job = json!({ "namespace": "n", "service_account": "s", "pod_template": { "spec": { "hostNetwork": true } } });
     let wanted = placement(&Value::Null, &job);
     let place = wanted.place(&docker().configuration, None).unwrap();
-    assert!(place.is_that_of(&docker()), "{place:?}");
+    assert_eq!(place.beside(&docker()), Ok(None));
 
     let place = wanted.place(&gke().configuration, None).unwrap();
     let faults = place.applied_to(&gke()).unwrap_err();

@@ -54,6 +54,8 @@ pub struct Resolved {
     pub job: ContainerJob,
     /// Where it runs.
     pub placement: Placement,
+    /// Whether the runner tries what the program will need before it starts that.
+    pub checks: bool,
 }
 
 /// Why a resource cannot be made.
@@ -134,10 +136,11 @@ pub fn resolve(
     };
     let mut placement =
         Placement { cluster: place.cluster.clone(), job: place, ..Placement::default() };
+    let mut checks = false;
     if definition.driver == Driver::ContainerRunner {
-        resolver.place(&mut placement, definition, name)?;
+        checks = resolver.place(&mut placement, definition, name)?;
     }
-    Ok(Resolved { definition: definition.id.clone(), job, placement })
+    Ok(Resolved { definition: definition.id.clone(), job, placement, checks })
 }
 
 fn unusable(definition: &Definition, name: &ResourceName, reason: String) -> ResolveError {
@@ -166,13 +169,13 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Where jobs of `humanitec/container-runner` run.
+    /// Where jobs of `humanitec/container-runner` run. Returns whether they are checked first.
     fn place(
         &mut self,
         placement: &mut Placement,
         of: &Definition,
         name: &ResourceName,
-    ) -> Result<(), ResolveError> {
+    ) -> Result<bool, ResolveError> {
         let config: ResourceName =
             CONFIG.parse().map_err(|error| unusable(of, name, format!("{error}")))?;
         let Evaluated { mut outputs, secrets } = self.evaluate(&config)?;
@@ -195,7 +198,13 @@ impl Resolver<'_> {
             }
             Some(_) => return Err(wrong("has an output `agent_url` that is no text")),
         }
-        Ok(())
+        match outputs.remove("skip_permission_checks") {
+            None | Some(Value::Null | Value::Bool(true)) => Ok(false),
+            Some(Value::Bool(false)) => Ok(true),
+            Some(_) => {
+                Err(wrong("has an output `skip_permission_checks` that is neither true nor false"))
+            }
+        }
     }
 
     fn evaluate(&mut self, name: &ResourceName) -> Result<Evaluated, ResolveError> {

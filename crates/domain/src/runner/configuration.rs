@@ -184,6 +184,11 @@ impl RunnerConfiguration {
         self.kind().job().and_then(JobSettings::container_environment)
     }
 
+    /// The settings of its jobs, if they are given.
+    pub(super) fn job_settings(&self) -> Option<JobSettings<'_>> {
+        self.kind().job()
+    }
+
     /// The effective timeouts, with defaults.
     pub fn timeouts(&self) -> Timeouts {
         let given = self.kind().job().and_then(JobSettings::timeouts);

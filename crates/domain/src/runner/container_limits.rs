@@ -3,6 +3,7 @@
 use super::RunnerDefinition;
 use super::allowed_images::is_allowed;
 use super::configuration::RunnerType;
+use super::container_size::ContainerSize;
 use crate::ids::RunnerId;
 
 /// Why a runner does not run a container job.
@@ -47,6 +48,16 @@ pub enum ContainerRefusal {
         /// The most that the platform allows.
         allowed: u32,
     },
+    /// Its platform has no such size, or the runner does not allow it.
+    #[error("runner `{runner}` does not run it: its `{field}` {reason}")]
+    Size {
+        /// The runner.
+        runner: RunnerId,
+        /// The faulty field.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 fn types_for_containers() -> String {
@@ -59,16 +70,23 @@ fn listed(patterns: &[String]) -> String {
 }
 
 impl RunnerDefinition {
-    /// Refuses a container job with `image` and `grace_seconds` on the runner `id`, which has this definition.
+    /// Whether people can look into the containers of its jobs.
+    pub fn opens_containers(&self) -> bool {
+        self.runner_type().job_place().opens_containers()
+    }
+
+    /// Refuses a container job with `image`, `grace_seconds` and `size` on the runner `id`, which has this definition.
     ///
     /// # Errors
     ///
-    /// [`ContainerRefusal`] if its type runs no container jobs or kills them earlier, or it does not allow the image.
+    /// [`ContainerRefusal`] if its type runs no container jobs, kills them earlier or has no such size, or it does not allow
+    /// the image.
     pub fn check_container(
         &self,
         id: &RunnerId,
         image: &str,
         grace_seconds: u32,
+        size: &ContainerSize,
     ) -> Result<(), ContainerRefusal> {
         let (runner, found) = (id.clone(), self.runner_type());
         if !found.runs_containers() {
@@ -80,11 +98,12 @@ impl RunnerDefinition {
             let (image, allowed) = (image.to_owned(), allowed.to_vec());
             return Err(ContainerRefusal::Image { runner, image, allowed });
         }
-        match found.job_place().max_grace_seconds() {
-            Some(allowed) if grace_seconds > allowed => {
-                Err(ContainerRefusal::Grace { runner, found, wanted: grace_seconds, allowed })
-            }
-            Some(_) | None => Ok(()),
+        if let Some(allowed) = found.job_place().max_grace_seconds()
+            && grace_seconds > allowed
+        {
+            return Err(ContainerRefusal::Grace { runner, found, wanted: grace_seconds, allowed });
         }
+        let checked = size.check(&self.configuration);
+        checked.map_err(|(field, reason)| ContainerRefusal::Size { runner, field, reason })
     }
 }

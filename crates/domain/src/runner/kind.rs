@@ -42,6 +42,15 @@ impl JobPlace {
         }
     }
 
+    /// Whether people can look into a container there. On ECS that needs a root file system to which the container may write
+    /// (Amazon ECS developer guide, "Monitor Amazon ECS containers with ECS Exec").
+    pub(super) const fn opens_containers(self) -> bool {
+        match self {
+            Self::Docker | Self::Cluster => true,
+            Self::Ecs | Self::Machine => false,
+        }
+    }
+
     /// The longest `grace_seconds` of a container job, if the platform limits it. ECS kills a task 120 seconds after it was
     /// told to stop; the runner program needs ten of them to deliver the result.
     pub(super) const fn max_grace_seconds(self) -> Option<u32> {

@@ -15,6 +15,7 @@ use canyon_domain::container::results::{
     MAX_ERROR, MAX_OUTPUTS, OutputsFile, RefusedOutputs, Results, check_size, error_text,
 };
 use canyon_domain::deployment::Mode;
+use canyon_domain::job::Job;
 use rustix::fs::{CWD, Mode as Permissions, OFlags, openat};
 use std::fs::{self, File, FileType};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -72,10 +73,10 @@ impl Contract {
     }
 
     /// The variables of the contract.
-    pub(super) fn variables(&self, mode: Mode, job: &ContainerJob) -> Variables {
+    pub(super) fn variables(&self, action: &str, job: &ContainerJob) -> Variables {
         let path = |name: &str| self.folder.join(name).into_os_string();
         vec![
-            set("ACTION", action(mode).as_ref()),
+            set("ACTION", action.as_ref()),
             set("SCRIPTS_DIRECTORY", job.shared_directory().as_ref()),
             set("RESOURCE_INPUTS_FILE", &path(INPUTS)),
             set("OUTPUTS_FILE", &path(OUTPUTS)),
@@ -157,8 +158,9 @@ fn kind(of: FileType) -> Option<&'static str> {
 }
 
 /// What the program is to do.
-pub(super) fn action(mode: Mode) -> &'static str {
-    match mode {
+pub(super) fn action(of: &Job) -> &'static str {
+    match of.mode {
+        _ if of.plan_only => "check",
         Mode::Destroy => "destroy",
         Mode::Deploy | Mode::Rollback | Mode::State => "create",
     }

@@ -1,6 +1,6 @@
 //! The environment of the program of a container job.
 
-use super::contract::Contract;
+use super::contract::{Contract, action};
 use crate::environment::{
     Variables, add_read_token, of_context, of_identity, remove_identity_overrides, set,
 };
@@ -34,8 +34,9 @@ pub(super) fn of_program(
     let secret = task.job.secret_variables.iter().flatten();
     let secret = secret.filter_map(|(name, secret)| Some(set(name, secret.value()?.as_ref())));
     variables.extend(secret);
-    variables.extend(of_identity(workspace, job, TokenPhase::Apply));
-    variables.extend(contract.variables(job.mode, &task.job));
+    let phase = if job.plan_only { TokenPhase::Plan } else { TokenPhase::Apply };
+    variables.extend(of_identity(workspace, job, phase));
+    variables.extend(contract.variables(action(job), &task.job));
     variables.extend(of_context(settings, job));
     let (attempt, resource) = (job.attempt.to_string(), task.resource.to_string());
     variables.extend([

@@ -26,17 +26,17 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Finds the program of `job` in this container.
+    /// Finds the program of the command `words` of `job` in this container.
     ///
     /// # Errors
     ///
     /// A [`Failure`] of class `config`, if there is none.
     pub(super) fn find(
+        words: Vec<String>,
         job: &ContainerJob,
         environment: Variables,
         image: &str,
     ) -> Result<Self, Failure> {
-        let words: Vec<_> = job.command.iter().chain(&job.args).cloned().collect();
         let directory = PathBuf::from(job.shared_directory());
         let name = words.first().cloned().unwrap_or_default();
         let path = if name.contains('/') {

@@ -115,7 +115,9 @@ async fn each_search_finds_its_deployments_once_and_newest_first(table: Table) {
                     [(true, None), (false, None), (true, Some(true)), (true, Some(false))]
                 {
                     let scope = scope.clone();
-                    let search = DeploymentSearch { scope, status, ended, kind, since, lists_ends };
+                    let of_scope = DeploymentSearch::of(scope);
+                    let search =
+                        DeploymentSearch { status, ended, kind, since, lists_ends, ..of_scope };
                     let wanted = wanted.iter().filter(|(_, is)| ended.is_none_or(|of| of == *is));
                     let wanted: Vec<_> = wanted.map(|(id, _)| *id).collect();
                     for limit in [5, 100] {

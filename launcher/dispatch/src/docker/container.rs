@@ -111,8 +111,10 @@ impl<'a> Plan<'a> {
     }
 
     /// The job's limit in bytes. An agent's owner also limits what the runner gives.
-    fn memory(&self) -> i64 {
-        let of_runner = self.job.and_then(|job| job.memory_limit);
+    fn memory(&self, launch: &Launch) -> i64 {
+        let of_job = launch.container.as_ref().and_then(|job| job.size.mebibytes());
+        // The API has refused a job that asks for more than its runner allows.
+        let of_runner = of_job.or_else(|| self.job.and_then(|job| job.memory_limit));
         let of_runner = of_runner.map(|mib| i64::from(mib) * 1024 * 1024);
         match (of_runner, self.settings.user) {
             (None, _) => self.settings.memory,
@@ -126,11 +128,12 @@ impl<'a> Plan<'a> {
         let of_runner = self.job.and_then(|job| job.extra_hosts.clone()).unwrap_or_default();
         let extra_hosts: Vec<_> =
             self.settings.extra_hosts.iter().cloned().chain(of_runner).collect();
-        let memory = self.memory();
+        let memory = self.memory(launch);
         HostConfig {
             memory: Some(memory),
             // The sum of memory and swap: so no swap.
             memory_swap: Some(memory),
+            nano_cpus: launch.container.as_ref().and_then(|job| job.size.nano_cpus()),
             pids_limit: Some(MOST_PROCESSES),
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned()]),

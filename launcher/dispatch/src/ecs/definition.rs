@@ -11,6 +11,7 @@ use aws_sdk_ecs::types::{
 };
 use aws_smithy_types::error::operation::BuildError;
 use canyon_domain::container::ContainerLaunch;
+use canyon_domain::runner::container_size::ContainerSize;
 use canyon_domain::runner::ecs::{Architecture, EcsJob};
 use canyon_domain::to_json::to_json_text;
 use serde::Serialize;
@@ -78,11 +79,12 @@ impl Definition {
         let environment = job.environment.clone().unwrap_or_default();
         let secrets = job.secrets.clone().unwrap_or_default();
         let variables = Variables { environment: &environment, secrets: &secrets };
+        let size = container.map(|container| &container.size);
         Self {
             job: container.map(|container| JobContainers::new(image, container, variables)),
             image: image.to_owned(),
-            cpu: job.cpu.unwrap_or(CPU),
-            memory: job.memory.unwrap_or(MEMORY),
+            cpu: size.and_then(ContainerSize::cpu_units).or(job.cpu).unwrap_or(CPU),
+            memory: size.and_then(ContainerSize::mebibytes).or(job.memory).unwrap_or(MEMORY),
             ephemeral_storage_gib: job.ephemeral_storage_gib,
             architecture: job.architecture.unwrap_or(Architecture::X86_64).as_str(),
             execution_role_arn: job.execution_role_arn.clone(),

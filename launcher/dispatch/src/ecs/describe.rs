@@ -1,14 +1,15 @@
 //! Describes tasks: many at once by their ARNs, one by its `startedBy`.
 
-use super::EcsDispatcher;
 use super::injection;
 use super::refusal::Refusals;
 use super::session::Clients;
 use super::stopped;
+use super::{CONTAINER, EcsDispatcher};
 use crate::{DispatchError, JobRef, StopMode};
 use aws_sdk_ecs::Client;
 use aws_sdk_ecs::types::{DesiredStatus, Task};
 use canyon_domain::causes::Causes;
+use canyon_domain::commit::Commit;
 use canyon_domain::deadline::Observation;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
@@ -181,6 +182,16 @@ impl EcsDispatcher {
             }
             observation => observation,
         })
+    }
+
+    /// The digest of the image of the job's container (API reference, `Container`).
+    pub(super) async fn digest_of(&self, job: &JobRef) -> Option<Commit> {
+        let clients = self.session.clients().await.ok()?;
+        let arn = self.arn(&clients, job).await.ok()??;
+        let task = self.describer.task(&clients.ecs, &arn).await.ok()??;
+        let mut containers = task.containers().iter();
+        let job = containers.find(|container| container.name() == Some(CONTAINER))?;
+        job.image_digest()?.strip_prefix("sha256:")?.parse().ok()
     }
 
     /// The observation of a task whose ARN is known, but which ECS does not show yet, or no longer.

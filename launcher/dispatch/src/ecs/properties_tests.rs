@@ -7,6 +7,7 @@ use aws_sdk_ecs::operation::register_task_definition::builders::RegisterTaskDefi
 use aws_sdk_ecs::operation::run_task::builders::RunTaskInputBuilder;
 use canyon_domain::container::ContainerLaunch;
 use canyon_domain::ids::{DeploymentId, RunnerUuid};
+use canyon_domain::runner::container_size::ContainerSize;
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -108,6 +109,26 @@ fn every_property_of_a_runner_of_type_serverless_ecs_changes_what_is_sent_to_ecs
     }
 }
 
+#[test]
+fn a_container_job_has_the_size_that_it_asks_for_and_else_that_of_its_runner() {
+    let base: Map<_, _> =
+        values().into_iter().map(|(name, [one, _])| (name.to_owned(), one)).collect();
+    let target = target(&base);
+    let job = target.definition.configuration.ecs_job().unwrap();
+    let made = |cpu: Option<&str>, memory: Option<&str>| {
+        let of = |amount: Option<&str>| amount.map(str::to_owned);
+        let size = ContainerSize { cpu: of(cpu), memory: of(memory) };
+        let launch =
+            ContainerLaunch { image: "a:1".to_owned(), size, ..ContainerLaunch::default() };
+        serde_json::to_value(Definition::new(&target, job, "r:1", Some(&launch))).unwrap()
+    };
+    let as_runner = made(None, None);
+    assert_eq!((&as_runner["cpu"], &as_runner["memory"]), (&base["cpu"], &base["memory"]));
+    let larger = made(Some("4096"), Some("16384"));
+    assert_eq!((&larger["cpu"], &larger["memory"]), (&json!(4096), &json!(16384)));
+    assert_eq!(larger["image"], as_runner["image"], "nothing else is different");
+}
+
 /// The name of the family for a container job on a runner with this job.
 fn family(job: &Map<String, Value>, container: Option<(&str, bool)>) -> String {
     let target = target(job);
@@ -116,7 +137,7 @@ fn family(job: &Map<String, Value>, container: Option<(&str, bool)>) -> String {
         image: image.to_owned(),
         stop_seconds: 70,
         needs_git,
-        shared_directory: None,
+        ..ContainerLaunch::default()
     });
     Definition::new(&target, job, job.image.as_deref().unwrap(), launch.as_ref()).family()
 }

@@ -12,6 +12,7 @@ use super::template::{WORK_VOLUME, mount};
 use crate::dispatcher::JOB_IMAGE;
 use canyon_domain::container::ContainerLaunch;
 use canyon_domain::pod_template::GIT_DIRECTORY;
+use canyon_domain::runner::container_size::ContainerSize;
 use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec, VolumeMount};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -54,6 +55,7 @@ pub(super) fn run_in(runner: &mut Container, job: &ContainerLaunch) -> Container
         value_from: None,
     };
     runner.env.get_or_insert_default().insert(0, variable);
+    set_size(runner, &job.size);
     if job.needs_git {
         runner.volume_mounts.get_or_insert_default().push(VolumeMount {
             sub_path: Some(GIT.to_owned()),
@@ -70,6 +72,18 @@ pub(super) fn run_in(runner: &mut Container, job: &ContainerLaunch) -> Container
         }
     }
     inject
+}
+
+/// What the job asks for is both its request and its limit: so it gets that much on every node.
+fn set_size(runner: &mut Container, size: &ContainerSize) {
+    for (resource, amount) in [("cpu", &size.cpu), ("memory", &size.memory)] {
+        let Some(amount) = amount else { continue };
+        let resources = runner.resources.get_or_insert_default();
+        for amounts in [&mut resources.requests, &mut resources.limits] {
+            let amounts = amounts.get_or_insert_default();
+            amounts.insert(resource.to_owned(), Quantity(amount.clone()));
+        }
+    }
 }
 
 /// The init container. Its resources are those of the runner: a pod needs as much as the larger of

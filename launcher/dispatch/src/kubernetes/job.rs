@@ -72,7 +72,8 @@ fn spec(
         Some(job) => job.stop_seconds.into(),
         None => limits.stop.as_secs(),
     };
-    let longest = (limits.start + limits.run).as_secs() + stop + MARGIN_SECONDS;
+    let kept = launch.container.as_ref().map_or(0, |job| job.keep_seconds.into());
+    let longest = (limits.start + limits.run).as_secs() + stop + kept + MARGIN_SECONDS;
     let mut template = template::pod_template(target, settings, defaults, launch)?;
     let spec = template.spec.get_or_insert_default();
     // At most the timeout of a stop: a node that waits for the end of a grace period does not

@@ -34,12 +34,8 @@ fn launch() -> Launch {
 }
 
 fn in_image(image: &str) -> Launch {
-    let container = ContainerLaunch {
-        image: image.to_owned(),
-        stop_seconds: 75,
-        needs_git: false,
-        shared_directory: None,
-    };
+    let container =
+        ContainerLaunch { image: image.to_owned(), stop_seconds: 75, ..ContainerLaunch::default() };
     Launch { container: Some(container), ..launch() }
 }
 

@@ -8,6 +8,7 @@
 //! warns of that.
 
 use super::{deaths, names};
+use canyon_domain::commit::Commit;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::pod_template::CONTAINER;
@@ -228,6 +229,12 @@ pub(super) fn containers(status: Option<&PodStatus>) -> impl Iterator<Item = &Co
     };
     of(|status| status.init_container_statuses.as_ref())
         .chain(of(|status| status.container_statuses.as_ref()))
+}
+
+/// The digest of the image of the job's container. A node names an image that it has not pulled by another digest.
+pub(super) fn image_digest(pod: &Pod) -> Option<Commit> {
+    let job = containers(pod.status.as_ref()).find(|container| container.name == CONTAINER)?;
+    job.image_id.split_once("@sha256:")?.1.parse().ok()
 }
 
 /// Why the cluster removed the pod from its node, if it did.

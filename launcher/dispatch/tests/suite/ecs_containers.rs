@@ -42,7 +42,7 @@ fn with_git(launch: Launch) -> Launch {
         image: USERS_IMAGE.to_owned(),
         stop_seconds: 5,
         needs_git: true,
-        shared_directory: None,
+        ..ContainerLaunch::default()
     };
     Launch { container: Some(container), ..launch }
 }

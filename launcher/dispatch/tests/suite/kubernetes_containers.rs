@@ -37,12 +37,8 @@ impl Platform for UsersImage {
 behaves! { UsersImage(Bed::new().await) }
 
 pub(crate) fn in_image(image: &str, launch: Launch) -> Launch {
-    let container = ContainerLaunch {
-        image: image.to_owned(),
-        stop_seconds: 5,
-        needs_git: false,
-        shared_directory: None,
-    };
+    let container =
+        ContainerLaunch { image: image.to_owned(), stop_seconds: 5, ..ContainerLaunch::default() };
     Launch { container: Some(container), ..launch }
 }
 

@@ -1,0 +1,60 @@
+//! Records the digest of the image that a container job has run, where only its platform knows it: a rollback and a destroy run
+//! that image again, wherever its tag has moved.
+
+use crate::{LaunchError, Launcher};
+use canyon_dispatch::{Dispatcher, JobRef};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::fetched_module::FetchedModule;
+use canyon_store::deployment_item::Wake;
+use canyon_store::deployment_lists::Due;
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
+use canyon_store::outcome::Saved;
+use std::sync::Arc;
+
+impl Launcher {
+    /// Asks the platform of the ended `job` for its image, before the job is removed. The runner program reports it itself where
+    /// the platform tells it before the start.
+    pub(crate) async fn record_image(
+        &self,
+        due: Due,
+        deployment: &Deployment,
+        dispatcher: &Arc<dyn Dispatcher>,
+        job: &JobRef,
+    ) -> Result<(), LaunchError> {
+        if !lacks_digest(deployment) {
+            return Ok(());
+        }
+        let Some(digest) = dispatcher.image_digest(job).await else { return Ok(()) };
+        // The record of a stream may be old.
+        let Some(mut current) = self.table.deployment(due.org, due.id).await? else {
+            return Ok(());
+        };
+        let last = current.attempts.last_mut().filter(|attempt| attempt.number == job.attempt);
+        let Some(attempt) = last.filter(|attempt| attempt.fetched.is_none()) else {
+            return Ok(());
+        };
+        attempt.fetched = Some(FetchedModule::new(Some(digest), None));
+        current.version += 1;
+        let step = DeploymentChange {
+            deployment: &current,
+            environment: EnvironmentChange::Keep,
+            next: None,
+            wake: Wake::None,
+            record: None,
+        };
+        if self.table.change_deployment(due.org, &step).await? == Saved::Lost {
+            tracing::warn!(deployment = %due.id, "the digest of its image is not recorded");
+        }
+        Ok(())
+    }
+}
+
+/// Whether it has run an image by its tag, and it is not recorded yet which one that was.
+fn lacks_digest(deployment: &Deployment) -> bool {
+    let by_tag = deployment
+        .container
+        .as_ref()
+        .is_some_and(|run| run.digest.is_none() && !run.image.contains('@'));
+    let ran = deployment.attempts.last().is_some_and(|attempt| attempt.claim.is_some());
+    by_tag && ran && deployment.fetched().is_none()
+}
