@@ -54,6 +54,7 @@ mod polled_jobs;
 mod projects;
 pub(crate) mod remote_runners;
 mod repetitions;
+mod resource_jobs;
 mod results;
 mod retention;
 mod runner_checks;

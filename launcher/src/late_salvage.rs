@@ -6,7 +6,7 @@ use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
-use canyon_domain::inventory::Environment;
+use canyon_domain::module_record::ModuleRecord;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
@@ -106,9 +106,10 @@ impl Launcher {
     pub(crate) async fn salvage_unfinished(
         &self,
         due: Due,
-        environment: &Environment,
+        module: Option<&ModuleRecord>,
     ) -> Result<bool, LaunchError> {
-        let Some(id) = environment.unfinished().filter(|id| *id != due.id) else {
+        let unfinished = module.and_then(ModuleRecord::unfinished);
+        let Some(id) = unfinished.filter(|id| *id != due.id) else {
             return Ok(false);
         };
         let due = Due { org: due.org, id };

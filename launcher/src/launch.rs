@@ -76,7 +76,9 @@ impl Launcher {
             deadline::deferred(&mut waiting, Hold::Runner, reason.clone(), until);
             return self.save(due, waiting).await;
         }
-        if !deployment.accept_state && self.salvage_unfinished(due, &environment).await? {
+        if !deployment.accept_state
+            && self.salvage_unfinished(due, environment.module_of(&deployment)).await?
+        {
             return Ok(StepOutcome::Changed);
         }
         if deployment.kind().facts().has_state

@@ -15,6 +15,7 @@ use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
+use canyon_domain::module_record::ModuleRecord;
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::runner::RunnerType;
@@ -113,17 +114,15 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         created_at: now,
         updated_at: now,
         queue: DeploymentQueue::default(),
-        applied: None,
-        applied_before: None,
-        last_success: None,
+        module: ModuleRecord::default(),
         secret_inputs: Vec::new(),
-        state: None,
         deletion_protection: None,
         removed_by: None,
         version: 1,
     };
     table.create_environment(ORG, &environment, &record()).await.unwrap();
     let deployment = Deployment {
+        resource: None,
         container: None,
         id: DeploymentId(System.id(now)),
         project: environment.project_id.clone(),
@@ -166,6 +165,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         inputs: Inputs::new(),
     };
     let bundle = Bundle {
+        resource: None,
         container: None,
         module,
         sealed_inputs: std::collections::BTreeMap::new(),

@@ -38,6 +38,7 @@ mod lost_output;
 mod lost_reports;
 mod main_job;
 mod module_arrows;
+mod module_resources;
 mod module_token;
 mod moves;
 mod openapi;

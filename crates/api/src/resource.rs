@@ -21,6 +21,10 @@ pub struct Resource {
     /// Its id.
     #[schema(example = "photos")]
     pub id: String,
+    /// What makes it: `container` or `tofu`.
+    #[serde(default)]
+    #[schema(example = "container")]
+    pub kind: String,
     /// `creating`, `ready`, `updating`, `failed` or `destroying`.
     pub status: String,
     /// The last deployment for it that succeeded: its outputs are the resource's.
@@ -56,6 +60,7 @@ impl From<&resource::Resource> for Resource {
             r#type: of.name.resource_type().to_owned(),
             class: of.name.class().to_owned(),
             id: of.name.id().to_owned(),
+            kind: of.kind().as_str().to_owned(),
             status: of.status.as_str().to_owned(),
             deployment_id: of.last_success.map(|id| id.0),
             last_check: of.last_check.map(|check| ResourceCheck {

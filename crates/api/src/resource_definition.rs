@@ -97,6 +97,9 @@ pub struct ResourceExplanation {
     pub resource: String,
     /// Every definition of its type: first the one that it gets.
     pub considered: Vec<ConsideredDefinition>,
+    /// The source of the module that would run, if its definition describes a module.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
     /// The image that would run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,

@@ -26,6 +26,7 @@ mod source;
 mod templates;
 
 pub use check::JobCheck;
+pub(crate) use files::relative_path;
 pub use files::{Encoding, JobFile};
 pub use run::{ContainerLaunch, ContainerRun, ContainerTask};
 pub use secret::JobSecret;

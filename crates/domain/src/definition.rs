@@ -10,6 +10,7 @@ mod container_job;
 pub mod criterion;
 mod driver_inputs;
 pub mod matching;
+pub mod module_job;
 pub mod placeholder;
 pub mod placement;
 pub mod resolution;
@@ -52,6 +53,10 @@ string_enum! {
         Container = "humanitec/container",
         /// A container image, in the cluster that a `config` resource names.
         ContainerRunner = "humanitec/container-runner",
+        /// A module of OpenTofu, in the cluster that a `config` resource names.
+        OpentofuRunner = "humanitec/opentofu-container-runner",
+        /// The same. The runner's image decides which program runs it.
+        TerraformRunner = "humanitec/terraform-container-runner",
         /// Outputs from templates.
         Template = "humanitec/template",
         /// Outputs that are the inputs.
@@ -63,10 +68,35 @@ string_enum! {
     }
 }
 
+/// What makes the resources of a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverWork {
+    /// A container job.
+    Container,
+    /// A module.
+    Module,
+    /// Nothing: they have outputs only.
+    Nothing,
+}
+
 impl Driver {
-    /// Whether its resources are what a container job makes. The others have outputs only.
-    pub const fn runs_a_container(self) -> bool {
-        matches!(self, Self::Container | Self::ContainerRunner)
+    /// What makes its resources.
+    pub const fn work(self) -> DriverWork {
+        match self {
+            Self::Container | Self::ContainerRunner => DriverWork::Container,
+            Self::OpentofuRunner | Self::TerraformRunner => DriverWork::Module,
+            Self::Template | Self::Echo | Self::Static | Self::Agent => DriverWork::Nothing,
+        }
+    }
+
+    /// The resource whose outputs say where its jobs run, if one does.
+    pub(crate) const fn config(self) -> Option<&'static str> {
+        match self {
+            Self::ContainerRunner => Some("config#container-runner"),
+            Self::OpentofuRunner => Some("config#opentofu-container-runner"),
+            Self::TerraformRunner => Some("config#terraform-container-runner"),
+            Self::Container | Self::Template | Self::Echo | Self::Static | Self::Agent => None,
+        }
     }
 }
 

@@ -143,6 +143,7 @@ fn the_published_definitions_become_a_container_job_in_their_cluster() {
     let world = World::new([read(CONFIG), read(BUCKET), agent]);
     let Resolved { definition, job, placement, checks } = world.resolve("s3#photos").unwrap();
     assert_eq!(definition.as_str(), "my-s3-bucket");
+    let job = job.container();
     assert_eq!(job.image, "ghcr.io/my-org/my-image:1.1.0");
     let file = &job.files()["s3/terraform.tfvars.json"].content;
     assert_eq!(file, b"{\"bucket\": \"shop-dev\"}\n");
@@ -215,7 +216,7 @@ fn the_outputs_of_container_jobs_are_asked_for_and_keep_their_types() {
     assert_eq!(world.resolve("s3#photos").unwrap_err(), ResolveError::Unread(postgres.clone()));
     let outputs = json!({ "host": "${context.env.id}", "port": 5432 });
     world.outputs.insert(postgres, outputs.as_object().unwrap().clone());
-    let job = world.resolve("s3#photos").unwrap().job;
+    let job = world.resolve("s3#photos").unwrap().job.container();
     assert_eq!(job.files.unwrap()["db"], "$\\{context.env.id}:5432");
 }
 
@@ -224,7 +225,7 @@ fn what_looks_like_a_placeholder_in_a_secret_is_none() {
     let mut world = World::new([container(json!({}))]);
     let secrets = json!({ "job": { "variables": { "TOKEN": { "opened": "hunter${22}" } } } });
     world.definitions[0].secrets = secrets.as_object().unwrap().clone();
-    let job = world.resolve("s3").unwrap().job;
+    let job = world.resolve("s3").unwrap().job.container();
     let found: Vec<_> =
         job.secrets().map(|(_, secret)| secret.value().unwrap().to_owned()).collect();
     assert_eq!(found, ["hunter${22}"]);
@@ -239,7 +240,7 @@ fn an_address_and_a_pod_template_may_be_outputs() {
         json!("${resources.repo.outputs.pod}");
     assert_eq!(Definition::parse(bucket.clone()).map(|_| ()), Ok(()));
     bucket["driver_inputs"]["values"]["job"].as_object_mut().unwrap().remove("pod_template");
-    let job = World::new([repo, bucket]).resolve("s3").unwrap().job;
+    let job = World::new([repo, bucket]).resolve("s3").unwrap().job.container();
     assert_eq!(job.source.unwrap().url, "https://git.example.com/a.git");
 }
 
@@ -271,7 +272,7 @@ fn a_reference_takes_class_and_id_of_its_resource_and_the_context_is_filled_in()
         json!({ "RES": "${context.res.guresid}" });
     bucket["driver_inputs"]["values"]["files"]["list"] =
         json!("${resources['dns.internal'].outputs.list}, of dns");
-    let job = World::new([dns, bucket]).resolve("s3.internal#photos").unwrap().job;
+    let job = World::new([dns, bucket]).resolve("s3.internal#photos").unwrap().job.container();
     let files = job.files.unwrap();
     let expected = "acme shop dev development photos ${context.deployment.id} ${x} $5";
     assert_eq!(files["a"], expected);

@@ -16,6 +16,7 @@ use crate::kind::Kind;
 use crate::logs_removal::LogsRemoval;
 pub use crate::mode::Mode;
 use crate::requested_role::RequestedRole;
+use crate::resource_name::ResourceName;
 use crate::scoped_role::{ScopedRole, Target};
 use crate::state_facts::StateReport;
 use jiff::{SignedDuration, Timestamp};
@@ -178,6 +179,9 @@ pub struct Deployment {
     /// With [`Mode::Rollback`]: the deployment whose module and inputs it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to: Option<DeploymentId>,
+    /// The resource that its module makes. Without one, the module is that of the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<Box<ResourceName>>,
     /// Its container job. Without one, it runs a module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Box<ContainerRun>>,
@@ -311,6 +315,17 @@ impl Deployment {
     /// Its path below the organization, for audit records.
     pub fn path(&self) -> String {
         format!("projects/{}/envs/{}/deployments/{}", self.project, self.env, self.id)
+    }
+
+    /// The resource that it is for, if it is for one.
+    pub fn resource(&self) -> Option<&ResourceName> {
+        let of_container = self.container.as_ref().map(|run| &run.resource);
+        of_container.or(self.resource.as_deref())
+    }
+
+    /// What names the state that it works on.
+    pub fn state_id(&self) -> EnvUuid {
+        self.resource.as_ref().map_or(self.env_uuid, |name| name.state_id(self.env_uuid))
     }
 
     /// The kind of its job.

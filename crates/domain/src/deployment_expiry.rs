@@ -9,6 +9,7 @@ use crate::deployment::{Deployment, Status};
 use crate::failure::FailureClass;
 use crate::ids::DeploymentId;
 use crate::inventory::Environment;
+use crate::module_record::ModuleRecord;
 use crate::resource::Resource;
 use crate::retention::Retention;
 use jiff::Timestamp;
@@ -84,28 +85,35 @@ impl Deployment {
     }
 }
 
-impl Environment {
-    /// The deployments that it refers to, which stay however old they are.
-    pub fn needed_deployments(&self) -> impl Iterator<Item = DeploymentId> {
+impl ModuleRecord {
+    fn needed_deployments(&self) -> impl Iterator<Item = DeploymentId> {
         let state = self.state.as_ref();
         let named = [
             self.last_success,
             self.applied,
             self.applied_before,
-            self.removed_by,
             self.unfinished(),
             state.and_then(|state| state.unwritten.as_ref()).map(|unwritten| unwritten.by),
             state.and_then(|state| state.reported.as_ref()).map(|reported| reported.by),
         ];
+        named.into_iter().flatten()
+    }
+}
+
+impl Environment {
+    /// The deployments that it refers to, which stay however old they are.
+    pub fn needed_deployments(&self) -> impl Iterator<Item = DeploymentId> {
+        let of_modules = self.modules().flat_map(|(_, module)| module.needed_deployments());
         let of_resources = self.resources.iter().flat_map(Resource::needed_deployments);
-        named.into_iter().flatten().chain(of_resources)
+        self.removed_by.into_iter().chain(of_modules).chain(of_resources)
     }
 
     /// Whether the environment needs this ended deployment of it: what users read, repeat or destroy by it, or what
     /// Canyon must know before the next run.
     fn needs(&self, deployment: &Deployment) -> bool {
         let is_success = deployment.status == Status::Succeeded && deployment.changes_state();
-        match self.last_success {
+        let module = self.module_of(deployment);
+        match module.and_then(|module| module.last_success) {
             _ if self.needed_deployments().any(|id| id == deployment.id) => true,
             // A later success has locked the state, so no older lock is left.
             Some(last) => deployment.id > last && deployment.may_have_left_a_lock(),

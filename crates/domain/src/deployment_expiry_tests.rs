@@ -2,6 +2,7 @@ use super::*;
 use crate::environment_state::{Doubt, EnvironmentState};
 use crate::ids::DeploymentId;
 use crate::logs_removal::LogsRemoval;
+use crate::module_record::ModuleRecord;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -27,7 +28,9 @@ fn environment() -> Environment {
 
 /// An environment whose deployment 9 was the last success.
 fn later_success() -> Environment {
-    Environment { last_success: Some(id(9)), applied: Some(id(9)), ..environment() }
+    let (last_success, applied) = (Some(id(9)), Some(id(9)));
+    let module = ModuleRecord { last_success, applied, ..ModuleRecord::default() };
+    Environment { module, ..environment() }
 }
 
 /// An attempt that a runner claimed, with this end.
@@ -109,13 +112,18 @@ fn what_an_environment_refers_to_is_never_removed() {
     let doubt = |doubt| Some(EnvironmentState { doubt: Some(doubt), ..state.clone() });
     let of_run = Some(id(5));
     let base = later_success();
+    let of = |module: ModuleRecord| Environment { module, ..base.clone() };
+    let known = base.module.clone();
     for (reason, environment) in [
-        ("last success", Environment { last_success: of_run, ..base.clone() }),
-        ("destroy", Environment { applied: of_run, ..base.clone() }),
-        ("destroy, if the next fails", Environment { applied_before: of_run, ..base.clone() }),
+        ("last success", of(ModuleRecord { last_success: of_run, ..known.clone() })),
+        ("destroy", of(ModuleRecord { applied: of_run, ..known.clone() })),
+        (
+            "destroy, if the next fails",
+            of(ModuleRecord { applied_before: of_run, ..known.clone() }),
+        ),
         ("deletion", Environment { removed_by: of_run, ..base.clone() }),
-        ("doubt", Environment { state: doubt(Doubt::Unfinished(id(5))), ..base.clone() }),
-        ("unseen", Environment { state: doubt(Doubt::Unseen(id(5))), ..base.clone() }),
+        ("doubt", of(ModuleRecord { state: doubt(Doubt::Unfinished(id(5))), ..known.clone() })),
+        ("unseen", of(ModuleRecord { state: doubt(Doubt::Unseen(id(5))), ..known.clone() })),
         ("unrecorded last success", environment()),
     ] {
         let found = expiry(days(Some(1), Some(1)), &ended("succeeded"), Some(&environment));
@@ -141,7 +149,10 @@ fn a_run_that_may_have_left_a_lock_stays_until_a_later_success() {
         ("cancelled", None, true),
     ] {
         let run = with_attempt(attempt(outcome, class));
-        let before = Environment { last_success: Some(id(4)), ..environment() };
+        let before = Environment {
+            module: ModuleRecord { last_success: Some(id(4)), ..ModuleRecord::default() },
+            ..environment()
+        };
         let expected = if is_kept { Expiry::Nothing } else { Expiry::Deployment { days: 1 } };
         let found = expiry(days(Some(1), None), &run, Some(&before));
         assert_eq!(found, expected, "{outcome}, {class:?}");
@@ -150,7 +161,10 @@ fn a_run_that_may_have_left_a_lock_stays_until_a_later_success() {
     }
     let mut unclaimed = attempt("failed", Some("lost"));
     unclaimed["claim"] = Value::Null;
-    let before = Environment { last_success: Some(id(4)), ..environment() };
+    let before = Environment {
+        module: ModuleRecord { last_success: Some(id(4)), ..ModuleRecord::default() },
+        ..environment()
+    };
     let found = expiry(days(Some(1), None), &with_attempt(unclaimed), Some(&before));
     assert_eq!(found, Expiry::Deployment { days: 1 }, "no program of it ran");
 }

@@ -1,10 +1,10 @@
 //! The effect of a deployment's end on its environment.
 
 use crate::backend::state_location;
-use crate::deployment::{Deployment, Mode, Status};
-use crate::environment_state::{Doubt, EnvironmentState};
+use crate::deployment::{Deployment, Status};
 use crate::ids::DeploymentId;
 use crate::inventory::{Environment, EnvironmentStatus};
+use crate::module_record::ModuleRecord;
 use crate::resource_count::Resources;
 
 /// An environment after a deployment in it has ended.
@@ -17,33 +17,21 @@ pub enum AfterEnd {
 }
 
 impl Environment {
-    /// Clears `applied` for a deployment that ended before its apply began. A module that does not even plan
-    /// cannot destroy what an earlier one has created.
-    fn settle_applied(&mut self, deployment: &Deployment) {
-        if self.applied != Some(deployment.id) {
-            return;
-        }
-        let before = self.applied_before.take();
-        let began = deployment.began_to_apply();
-        if deployment.status != Status::Succeeded && !began {
-            self.applied = before;
-        }
-    }
-
     /// The environment after the end of `deployment`.
     pub fn after_end(&self, deployment: &Deployment) -> AfterEnd {
         let mut after = self.clone();
         let next = after.queue.leave(deployment.id);
-        if let Some(state) = after.state.as_mut().filter(|_| deployment.kind().facts().has_state) {
-            state.record_end(deployment);
+        let left = left_by(deployment);
+        if let Some(module) = after.module_of_mut(deployment) {
+            module.record_end(deployment, left);
         }
         after.resources.record_end(deployment);
-        let left = left_by(deployment);
         let succeeded = deployment.status == Status::Succeeded;
         let stops_removal =
             deployment.of_removal && !succeeded && self.status == EnvironmentStatus::Deleting;
         if self.removed_by == Some(deployment.id) || stops_removal {
-            let is_empty = left == 0 && after.unfinished().is_none() && after.resources.is_empty();
+            let is_known = after.module.unfinished().is_none();
+            let is_empty = left == 0 && is_known && after.resources.is_empty();
             if succeeded && is_empty && after.queue.is_idle() {
                 return AfterEnd::Remove;
             }
@@ -51,32 +39,7 @@ impl Environment {
             after.status = EnvironmentStatus::DeleteFailed;
             after.status_message = Some(after.reason_not_removed(deployment, left));
         }
-        after.settle_applied(deployment);
-        let known = self.state.as_ref().and_then(|state| state.facts.as_ref());
-        let is_seen = deployment.state.is_some()
-            || (deployment.counts.is_some() && !deployment.partial)
-            || known.is_none_or(|facts| facts.resources == 0);
-        if deployment.mode == Mode::Destroy
-            && deployment.changes_state()
-            && deployment.status == Status::Succeeded
-            && left == 0
-            // Otherwise the next destroy run checks again.
-            && is_seen
-        {
-            after.applied = None;
-            // The run found no state, so it could not report one: an earlier version of Canyon has left none.
-            let unrecorded = |state: &&mut EnvironmentState| state.doubt == Some(Doubt::Unrecorded);
-            if let Some(state) = after.state.as_mut().filter(unrecorded) {
-                state.doubt = None;
-            }
-        }
-        // A command on the state deploys nothing.
-        let is_whole = deployment.status == Status::Succeeded
-            && deployment.changes_state()
-            && deployment.mode != Mode::State;
-        if is_whole {
-            after.last_success = Some(deployment.id);
-        }
+        let is_whole = deployment.deploys_whole() && deployment.resource().is_none();
         if is_whole && self.status == EnvironmentStatus::DeleteFailed {
             after.status = EnvironmentStatus::Active;
             after.status_message = None;
@@ -85,38 +48,23 @@ impl Environment {
         AfterEnd::Stay(Box::new(after), next)
     }
 
-    /// Canyon has read what the job of `deployment` left, after the deployment's end. Returns whether the
-    /// environment changes: if another run has shown since that the state is right, it does not.
+    /// Canyon has read what the job of `deployment` left, after the deployment's end. Returns whether the environment changes.
     pub fn salvaged(&mut self, deployment: &Deployment) -> bool {
-        let Some(state) = &mut self.state else { return false };
-        let creates = deployment.mode.creates();
-        let read = deployment.attempts.iter().rev().find_map(|of| of.unwritten.clone());
-        let read = read.filter(|_| creates);
-        let is_of_another = state.unwritten.as_ref().is_some_and(|known| known.by != deployment.id);
-        if !state.is_unfinished(deployment.id)
-            || state.unwritten == read
-            || (read.is_none() && is_of_another)
-        {
-            return false;
+        let changes =
+            self.module_of_mut(deployment).is_some_and(|module| module.salvaged(deployment));
+        if changes {
+            self.version += 1;
         }
-        state.unwritten = read;
-        self.version += 1;
-        true
-    }
-
-    /// The run that may have created more resources than the state lists.
-    pub fn unfinished(&self) -> Option<DeploymentId> {
-        match self.state.as_ref()?.doubt? {
-            Doubt::Unfinished(deployment) | Doubt::Unseen(deployment) => Some(deployment),
-            Doubt::Unrecorded => None,
-        }
+        changes
     }
 
     fn reason_not_removed(&self, deployment: &Deployment, left: u32) -> String {
-        let place = self.state.as_ref().map(|state| state_location(&state.storage, self.uuid));
+        let module = self.module_of(deployment);
+        let state = module.and_then(|module| module.state.as_ref());
+        let place = state.map(|state| state_location(&state.storage, deployment.state_id()));
         if deployment.status == Status::Succeeded
             && left == 0
-            && let Some(unfinished) = self.unfinished()
+            && let Some(unfinished) = module.and_then(ModuleRecord::unfinished)
         {
             return format!(
                 "the destroy run {} has destroyed all that the state lists, but the deployment {unfinished} did \
@@ -161,6 +109,7 @@ fn left_by(deployment: &Deployment) -> u32 {
 mod tests {
     use super::*;
     use crate::deployment::ResourceCounts;
+    use crate::environment_state::{Doubt, EnvironmentState};
     use crate::state_facts::StateFacts;
     use serde_json::{Value, json};
     use uuid::Uuid;
@@ -199,7 +148,7 @@ mod tests {
             panic!("it is not being deleted");
         };
         *environment = *after;
-        environment.applied.map(|id| id.0.as_u128())
+        environment.module.applied.map(|id| id.0.as_u128())
     }
 
     #[test]
@@ -228,7 +177,7 @@ mod tests {
         run(&mut environment, &deployment(1, "deploy", "succeeded", "apply"));
         environment.status = EnvironmentStatus::DeleteFailed;
         let applied = run(&mut environment, &deployment(2, "state", "succeeded", "apply"));
-        let success = environment.last_success.map(|id| id.0.as_u128());
+        let success = environment.module.last_success.map(|id| id.0.as_u128());
         assert_eq!((applied, success), (Some(1), Some(1)));
         assert_eq!(environment.status, EnvironmentStatus::DeleteFailed, "it destroys nothing");
     }
@@ -261,7 +210,9 @@ mod tests {
             StateFacts { lineage, serial: 1, resources, digest: None }
         });
         let state = Some(EnvironmentState { facts, doubt, ..state });
-        Environment { state, applied: Some(DeploymentId(Uuid::from_u128(1))), ..environment() }
+        let applied = Some(DeploymentId(Uuid::from_u128(1)));
+        let module = ModuleRecord { state, applied, ..ModuleRecord::default() };
+        Environment { module, ..environment() }
     }
 
     #[test]
@@ -280,7 +231,7 @@ mod tests {
             (&destroy, None, None),
         ] {
             let mut environment = with_state(None, resources);
-            environment.applied_before = environment.applied;
+            environment.module.applied_before = environment.module.applied;
             let found = run(&mut environment, run_of);
             assert_eq!((found, environment.version), (applied, 2), "{run_of:?}, {resources:?}");
         }
@@ -293,7 +244,7 @@ mod tests {
         for (doubt, after) in [(Doubt::Unrecorded, None), (unfinished, Some(unfinished))] {
             let mut environment = with_state(Some(doubt), None);
             run(&mut environment, &destroy);
-            assert_eq!(environment.state.unwrap().doubt, after);
+            assert_eq!(environment.module.state.unwrap().doubt, after);
         }
     }
 
@@ -329,14 +280,18 @@ mod tests {
         let mut environment = in_doubt(1);
         let mut unwritten = run("deploy");
         assert!(environment.salvaged(&unwritten));
-        let by =
-            environment.state.as_ref().and_then(|state| state.unwritten.as_ref()).map(|of| of.by);
+        let by = environment
+            .module
+            .state
+            .as_ref()
+            .and_then(|state| state.unwritten.as_ref())
+            .map(|of| of.by);
         assert_eq!((by, environment.version), (Some(unwritten.id), 2));
         assert!(!environment.salvaged(&unwritten), "it is known");
         // Its runner had pushed the state afterwards.
         unwritten.wrote_state(1);
         assert!(environment.salvaged(&unwritten));
-        assert_eq!(environment.state.as_ref().unwrap().unwritten, None);
+        assert_eq!(environment.module.state.as_ref().unwrap().unwritten, None);
         assert!(!in_doubt(2).salvaged(&run("deploy")), "another run is in doubt");
         assert!(!in_doubt(1).salvaged(&run("destroy")), "it creates nothing");
     }

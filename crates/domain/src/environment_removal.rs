@@ -30,7 +30,7 @@ impl Environment {
     /// What its deletion destroys, in this order; `None` stands for its module.
     pub fn removal_steps(&self) -> Vec<Option<ResourceName>> {
         let resources = self.resources.iter().rev().map(|resource| Some(resource.name.clone()));
-        let has_module = self.applied.is_some() || self.may_hold_resources();
+        let has_module = self.module.applied.is_some() || self.module.may_hold_resources();
         let module = has_module.then_some(None);
         resources.chain(module).collect()
     }
@@ -69,8 +69,8 @@ impl Environment {
 impl Deployment {
     /// What it destroys, in words.
     pub fn destroyed(&self) -> String {
-        match (&self.container, self.mode) {
-            (Some(run), Mode::Destroy) => format!("resource `{}`", run.resource),
+        match (self.resource(), self.mode) {
+            (Some(resource), Mode::Destroy) => format!("resource `{resource}`"),
             _ => "the module".to_owned(),
         }
     }

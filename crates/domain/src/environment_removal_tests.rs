@@ -63,7 +63,7 @@ fn resources_are_destroyed_the_newest_first_and_then_the_module() {
     };
     let resources = [Some("dns.default#new".to_owned()), Some("s3.default#old".to_owned())];
     assert_eq!(steps(&environment), resources);
-    environment.applied = Some(run_id(7).parse().unwrap());
+    environment.module.applied = Some(run_id(7).parse().unwrap());
     assert_eq!(steps(&environment), [&resources[..], &[None]].concat());
 }
 

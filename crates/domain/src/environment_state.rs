@@ -150,7 +150,7 @@ impl EnvironmentState {
         storage: &StateStorage,
         former: &[StateStorage],
     ) -> Result<Self, StorageMismatch> {
-        let env = deployment.env_uuid;
+        let env = deployment.state_id();
         let Some(mut state) = recorded else { return Ok(Self::in_storage(storage.clone())) };
         state.change = None;
         if same_location(&state.storage, storage, env) {

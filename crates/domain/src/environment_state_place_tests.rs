@@ -1,6 +1,7 @@
 //! States in storage of the machine or cluster that runs the jobs, so that each has its own.
 
 use super::*;
+use crate::module_record::ModuleRecord;
 
 #[test]
 fn a_state_that_an_unfinished_run_left_on_an_agents_disk_must_be_found_again() {
@@ -79,8 +80,8 @@ fn resources_of_an_environment_without_a_deployment_are_those_to_adopt() {
     let adopt = |resources, applied: Option<u128>| {
         let state = EnvironmentState { facts: Some(facts("a", 1, resources)), ..in_old(0) };
         let applied = applied.map(|number| DeploymentId(Uuid::from_u128(number)));
-        Environment { applied, ..environment(Some(state)) }.unadopted_resources()
+        ModuleRecord { applied, ..environment(Some(state)).module }.unadopted_resources()
     };
     assert_eq!([adopt(3, None), adopt(0, None), adopt(3, Some(1))], [Some(3), None, None]);
-    assert_eq!(environment(None).unadopted_resources(), None);
+    assert_eq!(environment(None).module.unadopted_resources(), None);
 }

@@ -25,7 +25,9 @@ fn environment(state: Option<EnvironmentState>) -> Environment {
         "runner_id": "laptop", "created_at": "2026-01-01T00:00:00Z",
         "updated_at": "2026-01-01T00:00:00Z", "version": 1,
     });
-    Environment { state, ..serde_json::from_value(value).unwrap() }
+    let mut environment: Environment = serde_json::from_value(value).unwrap();
+    environment.module.state = state;
+    environment
 }
 
 fn deployment(status: &str, phase: &str, extra: &Value) -> Deployment {
@@ -285,7 +287,7 @@ fn an_accepted_state_takes_effect_only_when_the_run_did() {
 #[test]
 fn a_state_in_the_new_storage_of_an_empty_environment_never_becomes_its_own() {
     let mut environment = environment(Some(in_old(0)));
-    environment.applied = Some(DeploymentId(Uuid::from_u128(1)));
+    environment.module.applied = Some(DeploymentId(Uuid::from_u128(1)));
     let new = at("/new");
     for mode in ["deploy", "destroy", "deploy"] {
         // Each run fails, because a state exists there.
@@ -315,7 +317,7 @@ fn the_report_of_an_attempt_does_not_count_for_the_next_one() {
     deploy.attempts[0].ended =
         Some(crate::attempt::Ended { at: now, outcome: crate::attempt::Outcome::Succeeded });
     // Meanwhile the runner keeps states elsewhere again.
-    environment.state.as_mut().unwrap().may_move_to = Some(at("/third"));
+    environment.module.state.as_mut().unwrap().may_move_to = Some(at("/third"));
     environment.record_state_location(&deploy, &at("/third"), &[]).unwrap_err();
     environment.record_state_location(&deploy, &at("/new"), &[]).unwrap();
     let (hash, limits) = (attempt.claim_hash, attempt.limits);
@@ -325,7 +327,7 @@ fn the_report_of_an_attempt_does_not_count_for_the_next_one() {
     deploy.attempts.last_mut().unwrap().phase = Phase::Apply;
     deploy.status = Status::Failed;
     let AfterEnd::Stay(after, _) = environment.after_end(&deploy) else { panic!("it stays") };
-    let state = after.state.unwrap();
+    let state = after.module.state.unwrap();
     assert_eq!((state.storage, state.facts), (at("/new"), Some(facts("a", 16, 3))));
     assert_eq!(state.doubt, UNFINISHED);
 }
@@ -339,11 +341,11 @@ fn an_environment_whose_destroy_run_left_resources_is_not_removed() {
     };
     let mut environment = environment(Some(in_old(3)));
     environment.removed_by = Some(destroy(0).id);
-    environment.applied = Some(DeploymentId(Uuid::from_u128(1)));
+    environment.module.applied = Some(DeploymentId(Uuid::from_u128(1)));
     assert_eq!(environment.after_end(&destroy(0)), AfterEnd::Remove);
     // An earlier run may have created resources that no state lists: a user must check.
     let mut doubtful = environment.clone();
-    doubtful.state.as_mut().unwrap().doubt =
+    doubtful.module.state.as_mut().unwrap().doubt =
         Some(Doubt::Unfinished(DeploymentId(Uuid::from_u128(3))));
     let AfterEnd::Stay(after, _) = doubtful.after_end(&destroy(0)) else {
         panic!("it was removed")
@@ -354,7 +356,7 @@ fn an_environment_whose_destroy_run_left_resources_is_not_removed() {
         panic!("it was removed")
     };
     assert_eq!(after.status, EnvironmentStatus::DeleteFailed);
-    assert!(after.applied.is_some(), "it can be destroyed once more");
+    assert!(after.module.applied.is_some(), "it can be destroyed once more");
     let whole = deployment("succeeded", "apply", &report("a", 10, 2));
     let AfterEnd::Stay(again, _) = after.after_end(&whole) else { panic!("it was removed") };
     assert_eq!((again.status, again.status_message), (EnvironmentStatus::Active, None));
@@ -364,11 +366,11 @@ fn an_environment_whose_destroy_run_left_resources_is_not_removed() {
 #[test]
 fn an_environment_of_an_earlier_version_has_its_state_where_its_runner_kept_it() {
     let mut environment = environment(None);
-    environment.applied = Some(DeploymentId(Uuid::from_u128(1)));
+    environment.module.applied = Some(DeploymentId(Uuid::from_u128(1)));
     assert!(environment.may_hold_resources());
     let deploy = deployment("launching", "launch", &json!({}));
     environment.record_state_location(&deploy, &at("/old"), &[]).unwrap();
-    assert_eq!(environment.state, Some(EnvironmentState::unrecorded(at("/old"))));
+    assert_eq!(environment.module.state, Some(EnvironmentState::unrecorded(at("/old"))));
     environment.record_state_location(&deploy, &at("/new"), &[]).unwrap_err();
 }
 

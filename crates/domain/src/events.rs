@@ -87,7 +87,7 @@ impl DeploymentEvent {
             deployment_id: of.id,
             runner_id: of.runner.clone(),
             kind: of.kind(),
-            resource: of.container.as_ref().map(|run| run.resource.clone()),
+            resource: of.resource().cloned(),
             mode: of.mode,
             plan_only: of.plan_only,
             status,

@@ -2,22 +2,21 @@
 
 pub use crate::deletion_protection::DeletionProtection;
 
-use crate::backend::{backend_file, state_location};
 use crate::deployment::Deployment;
 use crate::deployment_queue::DeploymentQueue;
 use crate::display_name::DisplayName;
-use crate::environment_state::{Doubt, EnvironmentState, StorageMismatch};
+use crate::environment_state::StorageMismatch;
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
     RunnerId,
 };
-use crate::job::{FormerStateLocation, StateTask};
+use crate::job::StateTask;
+use crate::module_record::ModuleRecord;
 use crate::resource::ResourceSet;
 use crate::runner::agents::ProfileName;
 use crate::runner_rules::{Rule, RuleTarget, Scope};
 use crate::scoped_role::Target;
 use crate::state_storage::StateStorage;
-use crate::unfinished_run::UnfinishedRun;
 use crate::variable_scope::VariableTarget;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -157,21 +156,12 @@ pub struct Environment {
     /// Its queue of deployments.
     #[serde(rename = "turns", default)]
     pub queue: DeploymentQueue,
-    /// The last deployment that began to change its state; a destroy run uses its module.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub applied: Option<DeploymentId>,
-    /// The previous value of [`Self::applied`], while that deployment may still end without a change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub applied_before: Option<DeploymentId>,
-    /// The last deployment that succeeded, without plans; `None` also if that was before an update of Canyon.
-    #[serde(rename = "succeeded", default, skip_serializing_if = "Option::is_none")]
-    pub last_success: Option<DeploymentId>,
+    /// Its module.
+    #[serde(flatten)]
+    pub module: ModuleRecord,
     /// The newest deployments with secret inputs, the newest first: its state may have those values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secret_inputs: Vec<DeploymentId>,
-    /// The record of its state; `None` before the first run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<EnvironmentState>,
     /// What container jobs have created in it.
     #[serde(default, skip_serializing_if = "ResourceSet::is_empty")]
     pub resources: ResourceSet,
@@ -210,95 +200,79 @@ impl Environment {
     /// Records that `deployment` has the turn and is being launched, perhaps again.
     pub fn record_launch(&mut self, deployment: &Deployment) {
         self.resources.record_launch(deployment);
-        let changes = deployment.changes_state() && deployment.mode.creates();
-        if changes && self.applied != Some(deployment.id) {
-            self.applied_before = self.applied.replace(deployment.id);
+        if let Some(module) = self.module_of_mut(deployment) {
+            module.record_launch(deployment);
         }
     }
 
-    /// Records where `deployment`, which is launched, works on the state: its runner keeps state in `storage`,
-    /// and may move states there from those in `former`.
+    /// Records where `deployment`, which is launched, works on its state: as [`ModuleRecord::record_state_location`].
     ///
     /// # Errors
     ///
-    /// [`StorageMismatch`] if the environment's state is in another storage: the deployment must not run.
+    /// [`StorageMismatch`] if that state is in another storage: the deployment must not run.
     pub fn record_state_location(
         &mut self,
         deployment: &Deployment,
         storage: &StateStorage,
         former: &[StateStorage],
     ) -> Result<(), StorageMismatch> {
-        let mut recorded = self.recorded_state(storage);
-        if let Some(state) = &mut recorded {
-            if deployment.state.is_some() {
-                // An earlier attempt has reported, and may have moved the state; the next one sends its own
-                // report.
-                state.record_end(deployment);
-            }
-            let earlier = self.applied.is_some_and(|applied| applied != deployment.id);
-            if earlier && state.facts.is_none() && !state.vacant {
-                state.doubt = state.doubt.or(Some(Doubt::Unrecorded));
-            }
-        }
-        self.state = Some(EnvironmentState::at_launch(recorded, deployment, storage, former)?);
-        Ok(())
+        // A new resource begins with its first launch.
+        self.resources.record_launch(deployment);
+        let module = self.module_of_mut(deployment);
+        module.map_or(Ok(()), |module| module.record_state_location(deployment, storage, former))
     }
 
-    /// The storage that `deployment`, which has the turn, uses, and the state handling of its job. `storage`
-    /// is that of its runner, for an environment without a record; `unfinished` is the deployment that
-    /// [`Self::unfinished`] names.
+    /// The storage that `deployment` uses, and the state handling of its job: as [`ModuleRecord::state_for_job`].
     pub fn state_for_job<'a>(
         &'a self,
         deployment: &Deployment,
         storage: &'a StateStorage,
         unfinished: Option<&Deployment>,
     ) -> (&'a StateStorage, StateTask) {
-        let place = |storage| state_location(storage, self.uuid);
-        let recorded = self.state.as_ref();
-        let change = recorded.and_then(|state| state.change.as_ref());
-        let moved = recorded.filter(|_| change.is_some_and(|change| !change.accept));
-        let works_in = match (change, recorded) {
-            (Some(change), _) => &change.to,
-            (None, Some(state)) => &state.storage,
-            (None, None) => storage,
-        };
-        let expected = recorded.and_then(|state| state.facts.clone());
-        // A move looks for the state in its current storage, and then in the new one: an earlier move may
-        // have succeeded.
-        let looks_in = [works_in, moved.map_or(works_in, |state| &state.storage)];
-        // The recorded facts may be from before the unfinished run, or from its own report, or from a later
-        // read.
-        let reported = recorded.and_then(|state| state.reported);
-        let known_since = |earlier: &Deployment| {
-            earlier.completed_at.zip(reported).is_some_and(|(end, reported)| reported.at >= end)
-        };
-        // Another platform than the last one's has another disk, or is another cluster.
-        let runs_at = deployment.attempts.last().and_then(|attempt| attempt.ran_at.as_deref());
-        let may_be_elsewhere = looks_in.iter().any(|one| one.storage_type().is_on_job_platform())
-            && unfinished
-                .is_some_and(|earlier| earlier.applied_at() != runs_at && !known_since(earlier));
-        let task = StateTask {
-            location: place(works_in),
-            expected: expected.filter(|_| !deployment.accept_state),
-            uncertain: recorded.is_some_and(|state| state.doubt.is_some())
-                && !deployment.accept_state,
-            must_exist: recorded.is_some_and(|state| state.must_exist(may_be_elsewhere))
-                && !deployment.accept_state,
-            unfinished: unfinished
-                .filter(|of| recorded.is_some_and(|state| state.is_unfinished(of.id)))
-                .filter(|of| !deployment.accept_state && !known_since(of))
-                .map(UnfinishedRun::of),
-            unwritten: recorded
-                .and_then(|state| state.unwritten.clone())
-                .filter(|_| !deployment.accept_state),
-            vacant: recorded.is_some_and(|state| state.vacant && state.doubt.is_none()),
-            accepted: deployment.accept_state,
-            move_from: moved.map(|state| FormerStateLocation {
-                location: place(&state.storage),
-                backend: backend_file(&state.storage, self.uuid),
-            }),
-        };
-        (works_in, task)
+        const NONE: &ModuleRecord = &ModuleRecord::NEW;
+        let module = self.module_of(deployment).unwrap_or(NONE);
+        module.state_for_job(deployment, storage, unfinished)
+    }
+
+    /// What is known of the module that `deployment` runs: that of the environment, or of a resource. `None` if it runs none,
+    /// or the first plan of a resource.
+    pub fn module_of(&self, deployment: &Deployment) -> Option<&ModuleRecord> {
+        match deployment.resource() {
+            None => Some(&self.module),
+            Some(name) => self.resources.get(name)?.module.as_deref(),
+        }
+        .filter(|_| deployment.kind().facts().has_state)
+    }
+
+    /// The same, to change it.
+    pub fn module_of_mut(&mut self, deployment: &Deployment) -> Option<&mut ModuleRecord> {
+        match deployment.resource() {
+            None => Some(&mut self.module),
+            Some(name) => self.resources.get_mut(name)?.module.as_deref_mut(),
+        }
+        .filter(|_| deployment.kind().facts().has_state)
+    }
+
+    /// What is known of every module, its own first, each with the uuid that names its state.
+    pub fn modules(&self) -> impl Iterator<Item = (EnvUuid, &ModuleRecord)> {
+        let of_resources = self.resources.iter().filter_map(|resource| {
+            Some((resource.name.state_id(self.uuid), resource.module.as_deref()?))
+        });
+        std::iter::once((self.uuid, &self.module)).chain(of_resources)
+    }
+
+    /// The same, to change them.
+    pub fn modules_mut(&mut self) -> impl Iterator<Item = (EnvUuid, &mut ModuleRecord)> {
+        let uuid = self.uuid;
+        let of_resources = self.resources.iter_mut().filter_map(move |resource| {
+            Some((resource.name.state_id(uuid), resource.module.as_deref_mut()?))
+        });
+        std::iter::once((uuid, &mut self.module)).chain(of_resources)
+    }
+
+    /// Whether one of its states may contain resources, which would be abandoned if it were lost.
+    pub fn may_hold_resources(&self) -> bool {
+        self.modules().any(|(_, module)| module.may_hold_resources())
     }
 
     /// How many resources a run may delete, if limited: the lower of the requested limit and the
@@ -306,33 +280,6 @@ impl Environment {
     pub fn allowed_deletions(&self, asked: Option<u32>) -> Option<u32> {
         let allowed = self.deletion_protection.map(|protection| protection.max_deletions);
         [asked, allowed].into_iter().flatten().min()
-    }
-
-    /// The record of its state, if the linked runner keeps state in `storage`. Environments that were last
-    /// deployed by an earlier version of Canyon have no record: their state is in `storage`.
-    pub fn recorded_state(&self, storage: &StateStorage) -> Option<EnvironmentState> {
-        let unrecorded = || EnvironmentState::unrecorded(storage.clone());
-        self.state.clone().or_else(|| self.applied.map(|_| unrecorded()))
-    }
-
-    /// Whether its state may contain resources, which would be abandoned if the environment were deleted or
-    /// the state lost.
-    pub fn may_hold_resources(&self) -> bool {
-        match &self.state {
-            // Before the first report, a deployment that began to apply may have created resources.
-            Some(state) if state.facts.is_none() => {
-                state.doubt.is_some() || (self.applied.is_some() && !state.vacant)
-            }
-            Some(state) => state.may_hold_resources(),
-            None => self.applied.is_some(),
-        }
-    }
-
-    /// The number of resources in its state if no deployment has applied: a user has put a state there for
-    /// deployments to adopt. A destroy run would have no module.
-    pub fn unadopted_resources(&self) -> Option<u32> {
-        let facts = self.state.as_ref()?.facts.as_ref()?;
-        Some(facts.resources).filter(|resources| *resources > 0 && self.applied.is_none())
     }
 
     /// The linked runners: its own, and then its fallbacks.

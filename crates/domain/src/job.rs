@@ -9,6 +9,7 @@ use crate::ids::{DeploymentId, EnvId, EnvTypeId, EnvUuid, ProjectId};
 pub use crate::inputs::Inputs;
 use crate::job_identity::JobIdentity;
 use crate::module_source::ModuleSource;
+use crate::module_task::ModuleTask;
 use crate::plan_options::PlanOptions;
 use crate::secret_variables::SecretVariables;
 use crate::state_command::StateCommand;
@@ -44,6 +45,9 @@ pub struct Bundle {
     /// With [`Mode::State`]: the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_command: Option<StateCommand>,
+    /// The resource that the module makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<ModuleTask>,
     /// The container job, in place of the module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerTask>,
@@ -144,7 +148,7 @@ pub struct Job {
 /// Format 9 has variables of a runner, whose scope programs of earlier versions cannot parse. Format 10 has git credentials
 /// that are the job's identity at a cloud, and modules of OCI registries.
 /// Format 11 has container jobs, format 12 those with secrets or a source, and format 13 those that check their resource, or what
-/// their program will need.
+/// their program will need, and modules with files.
 pub const FORMAT: u32 = 13;
 
 impl Job {
@@ -155,6 +159,9 @@ impl Job {
                 return 13;
             }
             return if job.source.is_some() || job.secrets().next().is_some() { 12 } else { 11 };
+        }
+        if self.bundle.resource.as_ref().is_some_and(|task| !task.files.is_empty()) {
+            return 13;
         }
         // If the state may have been moved or lost, a program that does not compare would create a second
         // one.

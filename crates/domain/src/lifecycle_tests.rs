@@ -42,6 +42,7 @@ fn queued() -> Deployment {
         env_uuid: EnvUuid(Uuid::from_u128(1)),
         env_type: None,
         runner: "laptop".parse().unwrap(),
+        resource: None,
         container: None,
         fallback: None,
         mode: Mode::Deploy,

@@ -1,10 +1,12 @@
-//! The resources of an environment: what container jobs have created there.
+//! The resources of an environment: what container jobs, and the modules of definitions, have created there.
 //!
 //! A resource begins with the launch of the first deployment for it, and ends with a destroy that succeeds. It refers to the
 //! deployments that a destroy and a reader of its outputs need.
 
 use crate::deployment::{Deployment, Mode, Status};
 use crate::ids::DeploymentId;
+use crate::kind::Kind;
+use crate::module_record::ModuleRecord;
 use crate::resource_name::ResourceName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -94,6 +96,9 @@ pub struct Resource {
     /// The last check since then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_check: Option<ResourceCheck>,
+    /// What is known of its module, if a module makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<Box<ModuleRecord>>,
     /// The launch of the first deployment for it.
     pub created_at: Timestamp,
     /// Its last change.
@@ -105,6 +110,16 @@ impl Resource {
     /// something.
     pub fn to_destroy(&self) -> Option<DeploymentId> {
         self.last_success.or(self.begun)
+    }
+
+    /// Whether its module may have left something in its state.
+    fn may_have_more(&self) -> bool {
+        self.module.as_ref().is_some_and(|module| module.may_hold_resources())
+    }
+
+    /// The kind of the jobs that make it.
+    pub fn kind(&self) -> Kind {
+        if self.module.is_some() { Kind::Tofu } else { Kind::Container }
     }
 
     /// The deployments that it refers to, which stay however old they are.
@@ -129,9 +144,19 @@ impl ResourceSet {
         self.0.iter()
     }
 
+    /// The same, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Resource> {
+        self.0.iter_mut()
+    }
+
     /// The resource with this name.
     pub fn get(&self, name: &ResourceName) -> Option<&Resource> {
         self.0.iter().find(|resource| resource.name == *name)
+    }
+
+    /// The resource with this name, to change it.
+    pub fn get_mut(&mut self, name: &ResourceName) -> Option<&mut Resource> {
+        self.0.iter_mut().find(|resource| resource.name == *name)
     }
 
     /// Whether a deployment may begin for the resource `name`: it exists, or there is room for one more.
@@ -141,30 +166,38 @@ impl ResourceSet {
 
     /// Records that `deployment` is being launched, perhaps again.
     pub(crate) fn record_launch(&mut self, deployment: &Deployment) {
-        let Some(run) = deployment.container.as_deref().filter(|_| !deployment.plan_only) else {
-            return;
-        };
+        let Some(name) = deployment.resource().filter(|_| !deployment.plan_only) else { return };
         let attempt = deployment.attempts.last();
         let now = attempt.map_or(deployment.created_at, |attempt| attempt.launched_at);
-        let at = self.0.iter().position(|resource| resource.name == run.resource);
+        let at = self.0.iter().position(|resource| resource.name == *name);
         if at.is_none() && deployment.mode == Mode::Destroy {
             // An earlier destroy in the queue has removed it.
             return;
         }
         let at = at.unwrap_or_else(|| {
             self.0.push(Resource {
-                name: run.resource.clone(),
+                name: name.clone(),
                 status: ResourceStatus::Creating,
                 before: None,
                 begun: None,
                 last_success: None,
                 last_check: None,
+                module: None,
                 created_at: now,
                 updated_at: now,
             });
             self.0.len() - 1
         });
         let resource = &mut self.0[at];
+        if deployment.kind().facts().has_state {
+            resource.module.get_or_insert_default();
+        }
+        if let Some(module) = &mut resource.module {
+            module.record_launch(deployment);
+        }
+        if resource.to_destroy().is_none() {
+            resource.created_at = now;
+        }
         let status = match deployment.mode {
             Mode::Destroy => ResourceStatus::Destroying,
             _ if resource.last_success.is_some() => ResourceStatus::Updating,
@@ -179,10 +212,8 @@ impl ResourceSet {
 
     /// Records the end of `deployment`.
     pub(crate) fn record_end(&mut self, deployment: &Deployment) {
-        let Some(run) = deployment.container.as_deref() else { return };
-        let Some(at) = self.0.iter().position(|resource| resource.name == run.resource) else {
-            return;
-        };
+        let Some(name) = deployment.resource() else { return };
+        let Some(at) = self.0.iter().position(|resource| resource.name == *name) else { return };
         // A deployment that was never launched has changed nothing here.
         if deployment.attempts.is_empty() {
             return;
@@ -196,9 +227,9 @@ impl ResourceSet {
         let resource = &mut self.0[at];
         let before = resource.before.take();
         let is_gone = match (deployment.mode, succeeded) {
-            (Mode::Destroy, true) => true,
+            (Mode::Destroy, true) => !resource.may_have_more(),
             // Its first deployment ended before the program began.
-            (_, false) => !has_begun && before.is_none(),
+            (_, false) => !has_begun && before.is_none() && !resource.may_have_more(),
             (_, true) => false,
         };
         if is_gone {
@@ -210,6 +241,7 @@ impl ResourceSet {
         }
         resource.updated_at = deployment.completed_at.unwrap_or(deployment.created_at);
         resource.status = match (succeeded, before) {
+            (true, _) if deployment.mode == Mode::Destroy => ResourceStatus::Failed,
             (true, _) => ResourceStatus::Ready,
             (false, Some(before)) if !has_begun => before,
             (false, _) => ResourceStatus::Failed,

@@ -1,7 +1,9 @@
 //! The name of a resource of an environment: `type.class#id`.
 
 use crate::dns_label::is_dns_label;
+use crate::ids::EnvUuid;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::{fmt, str::FromStr};
 
 /// The class, and the id, of a resource whose name leaves it out.
@@ -51,6 +53,21 @@ impl ResourceName {
     /// Which one of its type and class it is.
     pub fn id(&self) -> &str {
         &self.id
+    }
+}
+
+impl ResourceName {
+    /// 16 bytes that are different for each resource of each environment.
+    pub fn digest_in(&self, environment: EnvUuid) -> [u8; 16] {
+        let digest = Sha256::digest(format!("{environment}#{self}"));
+        let mut short = [0; 16];
+        short.copy_from_slice(&digest[..16]);
+        short
+    }
+
+    /// What names the state of the resource, as the uuid of an environment names that of its module.
+    pub fn state_id(&self, environment: EnvUuid) -> EnvUuid {
+        EnvUuid(uuid::Builder::from_custom_bytes(self.digest_in(environment)).into_uuid())
     }
 }
 

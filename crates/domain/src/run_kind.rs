@@ -54,8 +54,7 @@ impl RunKind {
         if kind == Self::Plan && deployment.mode != Mode::Deploy {
             details.push(format!("of a {} run", deployment.mode.as_str()));
         }
-        let resource = deployment.container.as_ref().map(|run| &run.resource);
-        details.extend(resource.map(|name| format!("resource: {name}")));
+        details.extend(deployment.resource().map(|name| format!("resource: {name}")));
         details.extend(deployment.rollback_to.map(|id| format!("repeats deployment {id}")));
         details.extend(deployment.role.iter().flat_map(RequestedRole::details));
         details

@@ -20,6 +20,7 @@ fn at(second: i64) -> Timestamp {
 
 fn queued(id: u128, environment: u128) -> Deployment {
     Deployment {
+        resource: None,
         container: None,
         id: DeploymentId(Uuid::from_u128(id)),
         project: "shop".parse().unwrap(),

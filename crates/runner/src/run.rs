@@ -208,6 +208,10 @@ impl Run {
         };
         let fetched = fetched.map_err(|error| self.without_details(error.into()))?;
         let (module, commit) = (fetched.folder, fetched.commit);
+        if let Some(task) = &self.job.bundle.resource {
+            let written = source::write_files(&module, &task.files);
+            written.map_err(|error| self.without_details(error.into()))?;
+        }
         self.check_unread(&module)?;
         let variables = module_variables::of(&module, &self.settings.org, &self.job);
         let own_backend = own_backend::of(&module);

@@ -19,6 +19,7 @@ use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::Module;
 use canyon_domain::module_source::ModuleSource;
 use git_program::GitProgram;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -117,6 +118,23 @@ pub async fn fetch(
         remove_repository(&module)?;
     }
     Ok(Fetched { folder: module, commit })
+}
+
+/// Writes the texts `files` into the module's folder, in which no link leads elsewhere.
+///
+/// # Errors
+///
+/// [`SourceError::Disk`] if one cannot be written.
+pub fn write_files(module: &Path, files: &BTreeMap<String, String>) -> Result<(), SourceError> {
+    let write = |path: &Path, text: &str| {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(path, text)
+    };
+    for (path, text) in files {
+        let written = write(&module.join(path), text);
+        written.map_err(SourceError::disk("write a file of the resource definition"))?;
+    }
+    Ok(())
 }
 
 /// Removes `.git` of a source that is no repository: its settings could name programs, which git would start when it

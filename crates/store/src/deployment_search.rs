@@ -86,9 +86,7 @@ impl DeploymentSearch {
             DeploymentFilter::Project(project) => deployment.project == *project,
             DeploymentFilter::Environment(env) => deployment.env_uuid == *env,
         };
-        let is_for = |resource: &ResourceName| {
-            deployment.container.as_ref().is_some_and(|run| run.resource == *resource)
-        };
+        let is_for = |resource: &ResourceName| deployment.resource() == Some(resource);
         is_in_scope
             && self.resource.as_ref().is_none_or(is_for)
             && self.status.is_none_or(|status| deployment.status == status)

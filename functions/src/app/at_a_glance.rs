@@ -44,7 +44,7 @@ impl App {
             Ok::<_, AppError>(page.items.into_iter().next())
         };
         let last_success = async {
-            match of.last_success {
+            match of.module.last_success {
                 Some(id) => Ok(self.table.deployment(org, id).await?),
                 None => self.unrecorded_success(org, &scope).await,
             }

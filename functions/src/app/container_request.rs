@@ -53,16 +53,25 @@ pub(super) fn parse(
     if is_check && job.as_ref().is_some_and(|job| job.check.is_none()) {
         faults.add("container.check", NO_CHECK);
     }
-    let of_modules = [
-        ("module", body.module.is_some()),
-        ("secret_inputs", !body.secret_inputs.is_empty()),
-        ("accept_state", body.accept_state),
-        ("max_deletions", body.max_deletions.is_some()),
-        ("targets", !body.targets.is_empty()),
-        ("replace", !body.replace.is_empty()),
-        ("parallelism", body.parallelism.is_some()),
-    ];
-    refuse_given(&of_modules, faults);
+    let of_requests =
+        [("module", body.module.is_some()), ("secret_inputs", !body.secret_inputs.is_empty())];
+    for (field, _) in of_requests.iter().filter(|(_, is_given)| *is_given) {
+        faults.add(
+            *field,
+            "does not go with a resource: its container job, or its definition, says what runs",
+        );
+    }
+    // A resource without a container job may be that of a module: its definition tells.
+    if body.container.is_some() {
+        let of_modules = [
+            ("accept_state", body.accept_state),
+            ("max_deletions", body.max_deletions.is_some()),
+            ("targets", !body.targets.is_empty()),
+            ("replace", !body.replace.is_empty()),
+            ("parallelism", body.parallelism.is_some()),
+        ];
+        refuse_given(&of_modules, faults);
+    }
     let is_defined = body.container.is_none() && body.mode == RequestedMode::Deploy && !is_check;
     if body.params.is_some() && !is_defined {
         faults.add(

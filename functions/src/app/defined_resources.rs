@@ -1,16 +1,17 @@
-//! The container job of a resource, from the definitions of the organization.
+//! The job of a resource, from the definitions of the organization.
 
 use super::App;
 use super::permissions::require;
 use super::runners::stored_definition;
 use crate::app::error::AppError;
 use canyon_domain::account::Account;
-use canyon_domain::container::ContainerJob;
 use canyon_domain::defined_place::DefinedPlace;
 use canyon_domain::definition::criterion::MatchTarget;
 use canyon_domain::definition::matching::consider;
 use canyon_domain::definition::placement::Placement;
-use canyon_domain::definition::resolution::{Known, Outputs, ResolveError, Resolved, resolve};
+use canyon_domain::definition::resolution::{
+    Known, Outputs, ResolveError, Resolved, ResourceJob, resolve,
+};
 use canyon_domain::definition::{Definition, DefinitionId};
 use canyon_domain::ids::{EnvId, ProjectId, RunnerId};
 use canyon_domain::inventory::Environment;
@@ -30,7 +31,9 @@ pub(crate) struct Explained {
 
 /// What would run for a resource, and where.
 pub(crate) struct PlannedJob {
-    pub(crate) image: String,
+    /// The image of a container job, or the source of a module.
+    pub(crate) source: String,
+    pub(crate) is_module: bool,
     pub(crate) runner: RunnerId,
     /// The cluster, if it is not that of the runner.
     pub(crate) cluster: Option<String>,
@@ -38,7 +41,7 @@ pub(crate) struct PlannedJob {
 
 /// The job of a resource, by its definition.
 pub(super) struct DefinedJob {
-    pub(super) job: ContainerJob,
+    pub(super) job: ResourceJob,
     /// See [`Resolved::checks`].
     pub(super) checks: bool,
     /// See [`Deployment::place`](canyon_domain::deployment::Deployment::place).
@@ -152,7 +155,11 @@ impl App {
                     let cluster = place.as_ref().and_then(DefinedPlace::cluster_name);
                     let runner = place.and_then(|place| place.runner);
                     let runner = runner.unwrap_or(environment.runner_id);
-                    PlannedJob { image: resolved.job.image, runner, cluster }
+                    let (source, is_module) = match resolved.job {
+                        ResourceJob::Container(job) => (job.image, false),
+                        ResourceJob::Module(defined) => (defined.module.source.to_string(), true),
+                    };
+                    PlannedJob { source, is_module, runner, cluster }
                 })
             }
         };
@@ -189,7 +196,7 @@ impl App {
         }
     }
 
-    /// The outputs of a resource of the environment that a container job has made. The values of secret ones are not kept.
+    /// The outputs of a resource of the environment. The values of secret ones are not kept.
     async fn outputs_of_resource(
         &self,
         by: &Principal,

@@ -68,11 +68,6 @@ pub struct DeploymentRequest {
 }
 
 impl DeploymentRequest {
-    /// Whether a resource without a job gets that of its definition: a destroy and a check repeat the one that has created it.
-    pub(super) fn runs_definition(&self) -> bool {
-        self.mode == Mode::Deploy && !self.plan_only
-    }
-
     /// The kind of its job. That of a rollback is known only with the deployment that it repeats.
     pub(super) fn kind(&self) -> Kind {
         if self.resource.is_some() { Kind::Container } else { Kind::Tofu }
@@ -81,7 +76,7 @@ impl DeploymentRequest {
 
 /// For the audit record: the state that the environment gives up for the state in the runner's storage.
 fn given_up(environment: &Environment) -> Option<String> {
-    let state = environment.state.as_ref()?;
+    let state = environment.module.state.as_ref()?;
     let place = state_location(&state.storage, environment.uuid);
     Some(match &state.facts {
         Some(StateFacts { lineage, serial, resources, .. }) => format!(
@@ -318,6 +313,7 @@ impl App {
             mode: order.mode,
             plan_only: order.plan_only,
             rollback_to: order.rollback_to,
+            resource: bundle.resource.as_ref().map(|task| Box::new(task.resource.clone())),
             container: bundle.container.as_ref().map(|task| Box::new(task.into())),
             place: place.clone().map(Box::new),
             of_removal: false,

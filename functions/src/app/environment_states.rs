@@ -8,6 +8,7 @@ use canyon_domain::backend::state_location;
 use canyon_domain::environment_state::{Doubt, EnvironmentState, same_location};
 use canyon_domain::ids::{EnvUuid, RunnerId};
 use canyon_domain::inventory::Environment;
+use canyon_domain::module_record::ModuleRecord;
 use canyon_domain::principal::Principal;
 use canyon_domain::runner::RunnerDefinition;
 use canyon_domain::state_home::StateHome;
@@ -42,40 +43,39 @@ impl App {
         }
         let next = stored_definition(&self.runner(by, runner).await?)?;
         let linked = stored_definition(&self.runner(by, &environment.runner_id).await?)?;
-        let recorded = environment.recorded_state(&linked.state_storage);
-        let Some(state) = recorded.filter(|_| environment.may_hold_resources()) else {
-            return Ok(None);
-        };
-        let stays = same_location(&state.storage, &next.state_storage, environment.uuid);
-        if stays && linked.state_platform() == next.state_platform() {
-            environment.state = Some(state);
-            return Ok(None);
+        let name = environment.id.clone();
+        let target = (environment.project_id.clone(), name.clone());
+        let mut moves_to = None;
+        for (id, module) in environment.modules_mut() {
+            let recorded = module.recorded_state(&linked.state_storage);
+            let Some(state) = recorded.filter(|_| module.may_hold_resources()) else { continue };
+            let stays = same_location(&state.storage, &next.state_storage, id);
+            if stays && linked.state_platform() == next.state_platform() {
+                module.state = Some(state);
+                continue;
+            }
+            let from = state_location(&state.storage, id);
+            let to = state_location(&next.state_storage, id);
+            if let Some(reason) = state.storage.storage_type().refusal_for(next.runner_type()) {
+                return Err(AppError::conflict(format!(
+                    "the state of environment `{name}` is in `{from}`, which no job of runner `{runner}` can \
+                     read, so it cannot be moved: {reason}"
+                )));
+            }
+            if !how.migrate && !how.dry_run {
+                let (project, env) = target;
+                return Err(AppError::conflict(format!(
+                    "environment `{env}` has its state in `{from}`, and runner `{runner}` keeps state in \
+                     `{to}`{}: its next run would create everything a second time. Have that run move the \
+                     state first: canyon refresh-runner {project} {env} --migrate",
+                    if stays { " of other machines or another cluster" } else { "" },
+                )));
+            }
+            let may_move_to = Some(next.state_storage.clone()).filter(|_| !stays);
+            module.state = Some(EnvironmentState { may_move_to, ..state });
+            moves_to = moves_to.or(Some(to));
         }
-        let from = state_location(&state.storage, environment.uuid);
-        let to = state_location(&next.state_storage, environment.uuid);
-        if let Some(reason) = state.storage.storage_type().refusal_for(next.runner_type()) {
-            return Err(AppError::conflict(format!(
-                "the state of environment `{}` is in `{from}`, which no job of runner `{runner}` can \
-                 read, so it cannot be moved: {reason}",
-                environment.id
-            )));
-        }
-        if !how.migrate && !how.dry_run {
-            return Err(AppError::conflict(format!(
-                "environment `{}` has its state in `{from}`, and runner `{runner}` keeps state in \
-                 `{to}`{}: its next run would create everything a second time. Have that run move the \
-                 state first: canyon refresh-runner {} {} --migrate",
-                environment.id,
-                if stays { " of other machines or another cluster" } else { "" },
-                environment.project_id,
-                environment.id
-            )));
-        }
-        environment.state = Some(EnvironmentState {
-            may_move_to: Some(next.state_storage).filter(|_| !stays),
-            ..state
-        });
-        Ok(Some(to))
+        Ok(moves_to)
     }
 
     /// Checks a change of the definition of `runner` that may move states. With `migrate` it records in the runner that
@@ -99,13 +99,16 @@ impl App {
         let stays =
             same_location(&before.state_storage, &after.state_storage, EnvUuid(Uuid::nil()));
         let left = |env: &Environment| {
-            let is_there = |state: &EnvironmentState| {
-                !stays && same_location(&state.storage, &after.state_storage, env.uuid)
+            // A running deployment may be creating the first resources.
+            let is_busy = env.queue.current.is_some();
+            let is_left = |(id, module): (EnvUuid, &ModuleRecord)| {
+                let is_there = |state: &EnvironmentState| {
+                    !stays && same_location(&state.storage, &after.state_storage, id)
+                };
+                (is_busy || module.may_hold_resources())
+                    && !module.state.as_ref().is_some_and(is_there)
             };
-            env.runner_id == runner.id
-                // A running deployment may be creating the first resources.
-                && (env.may_hold_resources() || env.queue.current.is_some())
-                && !env.state.as_ref().is_some_and(is_there)
+            env.runner_id == runner.id && env.modules().any(is_left)
         };
         if !migrate {
             let users = self.users(by, left, None).await?;
@@ -132,7 +135,8 @@ impl App {
         definition: &RunnerDefinition,
     ) -> Result<(), AppError> {
         let unrecorded = |env: &Environment| {
-            env.runner_id == *runner && env.state.is_none() && env.applied.is_some()
+            let Environment { runner_id, module, .. } = env;
+            runner_id == runner && module.state.is_none() && module.applied.is_some()
         };
         for _ in 0..MAX_ROUNDS {
             let found = self.users(by, unrecorded, None).await?.environments;
@@ -140,7 +144,8 @@ impl App {
                 return Ok(());
             }
             for mut environment in found {
-                environment.state = environment.recorded_state(&definition.state_storage);
+                let recorded = environment.module.recorded_state(&definition.state_storage);
+                environment.module.state = recorded;
                 environment.version += 1;
                 let subject =
                     format!("projects/{}/envs/{}", environment.project_id, environment.id);
@@ -158,20 +163,34 @@ impl App {
         by: &Principal,
         environment: &Environment,
     ) -> Result<Vec<String>, AppError> {
-        if !environment.may_hold_resources() {
+        let mut details = Vec::new();
+        for (id, module) in environment.modules() {
+            details.extend(self.left_of(by, environment, id, module).await?);
+        }
+        Ok(details)
+    }
+
+    async fn left_of(
+        &self,
+        by: &Principal,
+        environment: &Environment,
+        id: EnvUuid,
+        module: &ModuleRecord,
+    ) -> Result<Vec<String>, AppError> {
+        if !module.may_hold_resources() {
             return Ok(Vec::new());
         }
-        let Some(state) = &environment.state else {
+        let Some(state) = &module.state else {
             return Ok(vec!["resources in a state that no run has reported".to_owned()]);
         };
-        let place = state_location(&state.storage, environment.uuid);
+        let place = state_location(&state.storage, id);
         let mut details = vec![match &state.facts {
             Some(facts) => format!("{} resources in the state at {place}", facts.resources),
             None => format!("an unknown number of resources in the state at {place}"),
         }];
         let runner = stored_definition(&self.runner(by, &environment.runner_id).await?)?;
-        if !same_location(&state.storage, &runner.state_storage, environment.uuid) {
-            let now = state_location(&runner.state_storage, environment.uuid);
+        if !same_location(&state.storage, &runner.state_storage, id) {
+            let now = state_location(&runner.state_storage, id);
             details.push(format!(
                 "or at {now}, if a run moved it there and was ended before it reported that"
             ));

@@ -9,6 +9,7 @@ use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::{DeletionProtection, Environment, EnvironmentStatus};
+use canyon_domain::module_record::ModuleRecord;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::resource::ResourceSet;
 use canyon_domain::resource_count::Resources;
@@ -126,11 +127,8 @@ impl App {
                 created_at: record.at,
                 updated_at: record.at,
                 queue: DeploymentQueue::default(),
-                applied: None,
-                applied_before: None,
-                last_success: None,
+                module: ModuleRecord::default(),
                 secret_inputs: Vec::new(),
-                state: None,
                 resources: ResourceSet::default(),
                 deletion_protection: order.deletion_protection.or(env_type.deletion_protection),
                 removed_by: None,
@@ -265,8 +263,8 @@ impl App {
             }
             let is_empty = environment.removal_steps().is_empty() && environment.queue.is_idle();
             if !force
-                && environment.applied.is_none()
-                && let Some(unfinished) = environment.unfinished()
+                && environment.module.applied.is_none()
+                && let Some(unfinished) = environment.module.unfinished()
             {
                 return Err(AppError::conflict(format!(
                     "deployment {unfinished} to environment `{env}` did not report everything that it left, and there is \
@@ -275,7 +273,7 @@ impl App {
                      Or deploy once more: a deployment that succeeds as a whole ends that doubt"
                 )));
             }
-            if !force && let Some(resources) = environment.unadopted_resources() {
+            if !force && let Some(resources) = environment.module.unadopted_resources() {
                 return Err(AppError::conflict(format!(
                     "the state of environment `{env}` has {}, and no deployment to it is known to have applied, so \
                      there is nothing that a destroy run could undo: deploy the module of what is there once, and \

@@ -5,7 +5,7 @@ use super::deploy::{DeploymentRequest, Idempotency};
 use super::variable_sets::{KeptForJob, missing_store};
 use crate::app::error::AppError;
 use canyon_domain::causes::Causes;
-use canyon_domain::container::ContainerTask;
+use canyon_domain::container::{ContainerJob, ContainerTask};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::inputs::sealing_context;
@@ -90,7 +90,7 @@ impl App {
         Ok(())
     }
 
-    /// Adds the secrets that a container job refers to, to the variables that its runner reads in secret stores.
+    /// Adds the secrets to which a container job or the module of a definition refers, to the variables that its runner reads in secret stores.
     ///
     /// The inner error says which store is missing.
     pub(super) async fn refer_to_stores(
@@ -100,17 +100,28 @@ impl App {
         bundle: &Bundle,
         kept: &mut KeptForJob,
     ) -> Result<Result<(), String>, AppError> {
-        let Some(ContainerTask { job, .. }) = &bundle.container else { return Ok(Ok(())) };
-        let references: Vec<_> = job.secret_references().collect();
+        let job = bundle.container.as_ref().map(|ContainerTask { job, .. }| job);
+        let of_job = job.into_iter().flat_map(ContainerJob::secret_references);
+        let of_module = bundle.resource.iter().flat_map(|task| &task.references);
+        let of_module = of_module.map(|(name, reference)| (name.clone(), reference));
+        let references: Vec<_> = of_job.chain(of_module).collect();
+        if references.is_empty() {
+            return Ok(Ok(()));
+        }
         let stores = self.configurations_of(org, references.iter().map(|(_, one)| *one)).await?;
         for (name, reference) in references {
             let Some(store) = stores.get(&reference.store).cloned() else {
                 let missing = missing_store(&reference.store);
-                return Ok(Err(format!("`container.{name}` {missing}")));
+                return Ok(Err(match job {
+                    Some(_) => format!("`container.{name}` {missing}"),
+                    None => format!("the variable `{name}` of its definition {missing}"),
+                }));
             };
             let Environment { project_id, id, .. } = environment;
             let from = VariableScope::Environment(project_id.clone(), id.clone());
             let (kind, reference) = (VariableKind::Terraform, reference.clone());
+            kept.variables.retain(|one| one.kind != kind || one.name != name);
+            kept.stored_variables.retain(|one| one.kind != kind || one.name != name);
             kept.stored_variables.push(StoredVariable { kind, name, reference, store, from });
         }
         Ok(Ok(()))
@@ -131,7 +142,9 @@ impl App {
         let inputs = &mut bundle.module.inputs;
         let job = bundle.container.as_mut().map(|task| &mut task.job);
         let job = job.filter(|job| job.has_templates());
-        if kept.is_empty() && job.is_none() && !inputs.values().any(is_template) {
+        let files = bundle.resource.as_mut().filter(|task| task.has_templates());
+        if kept.is_empty() && job.is_none() && files.is_none() && !inputs.values().any(is_template)
+        {
             return Ok(());
         }
         let organization = self.table.organization(org).await?;
@@ -148,6 +161,9 @@ impl App {
         context.expand_all(inputs);
         if let Some(job) = job {
             job.expand(&context);
+        }
+        if let Some(files) = files {
+            files.expand(&context);
         }
         for variable in kept {
             variable.value = context.expand(variable.value.expose()).into();

@@ -1,10 +1,10 @@
 //! The module of a deployment: from its request, or from an earlier deployment.
 
 use super::App;
-use super::container_jobs::ContainerSource;
 use super::container_request;
 use super::deploy::DeploymentRequest;
 use super::job_inputs::SealedInputs;
+use super::resource_jobs::ResourceSource;
 use crate::app::error::AppError;
 use canyon_api::archive::MAX_ARCHIVE_BYTES;
 use canyon_domain::container::ContainerTask;
@@ -15,6 +15,7 @@ use canyon_domain::ids::DeploymentId;
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Module};
 use canyon_domain::module_source::{Digest, ModuleSource};
+use canyon_domain::module_task::ModuleTask;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::{ScopedRole, intersection};
 use canyon_domain::state_command::StateCommand;
@@ -34,6 +35,8 @@ struct ModuleToRun {
     /// The keys to which the deployment that ran it before encrypted its outputs, and its log.
     outputs_recipient: Option<String>,
     logs_recipient: Option<String>,
+    /// The resource that the module makes.
+    resource: Option<ModuleTask>,
     /// The container job, in place of the module.
     container: Option<ContainerTask>,
     place: Option<DefinedPlace>,
@@ -46,6 +49,7 @@ impl From<Module> for ModuleToRun {
             sealed_inputs: SealedInputs::new(),
             outputs_recipient: None,
             logs_recipient: None,
+            resource: None,
             container: None,
             place: None,
         }
@@ -59,20 +63,25 @@ impl From<Bundle> for ModuleToRun {
             sealed_inputs: former.sealed_inputs,
             outputs_recipient: former.encrypted_outputs_recipient,
             logs_recipient: former.encrypted_logs_recipient,
+            resource: former.resource,
             container: former.container,
             place: None,
         }
     }
 }
 
-impl From<ContainerSource> for ModuleToRun {
-    fn from(source: ContainerSource) -> Self {
+impl From<ResourceSource> for ModuleToRun {
+    fn from(source: ResourceSource) -> Self {
         match source {
-            ContainerSource::Request { task, sealed_inputs, place } => {
+            ResourceSource::Container { task, sealed_inputs, place } => {
                 let container = Some(*task);
                 Self { sealed_inputs, container, place, ..Self::from(Module::empty()) }
             }
-            ContainerSource::Deployment { bundle, place } => {
+            ResourceSource::Module { module, task, sealed_inputs, place } => {
+                let resource = Some(*task);
+                Self { sealed_inputs, resource, place, ..Self::from(*module) }
+            }
+            ResourceSource::Deployment { bundle, place } => {
                 Self { place: place.map(|place| *place), ..Self::from(*bundle) }
             }
         }
@@ -98,15 +107,18 @@ impl App {
     ) -> Result<Work, AppError> {
         let of = match (&order.resource, order.mode) {
             (Some(wanted), _) => {
-                self.requested_container(by, order, wanted, environment).await?.into()
+                self.requested_resource(by, order, wanted, environment).await?.into()
             }
             (None, _) => self.module_to_run(by, order, environment).await?,
         };
         if let Some(task) = &of.container {
             container_request::check_repetition(order)?;
             self.check_container(by, task, order, environment, of.place.as_ref()).await?;
-            refuse_choices_elsewhere(order, of.place.as_ref())?;
         }
+        if let Some(task) = &of.resource {
+            self.check_module_task(by, task, &of.module, environment).await?;
+        }
+        refuse_choices_elsewhere(order, of.place.as_ref())?;
         // A caller who encrypted a run does not expect its repetition in clear. A command on the state has outputs of its own.
         let repeats = order.mode != Mode::State;
         let former = |of: Option<String>| of.filter(|_| repeats);
@@ -120,6 +132,7 @@ impl App {
             log_level: order.log_level,
             options: order.options.clone(),
             state_command: order.state_command.clone(),
+            resource: of.resource,
             container: of.container,
         };
         Ok(Work { bundle, place: of.place })
@@ -192,7 +205,7 @@ impl App {
         Ok(intersection(own, authors.and_then(|authors| authors.reads_in)))
     }
 
-    async fn check_module(
+    pub(super) async fn check_module(
         &self,
         by: &Principal,
         module: &Module,
@@ -222,7 +235,7 @@ impl App {
         by: &Principal,
         environment: &Environment,
     ) -> Result<Option<DeploymentId>, AppError> {
-        let (applied, before) = (environment.applied, environment.applied_before);
+        let (applied, before) = (environment.module.applied, environment.module.applied_before);
         let (Some(newest), Some(before)) = (applied, before) else { return Ok(applied) };
         let newest = self.table.deployment(by.org, newest).await?;
         let has_module =
@@ -287,12 +300,10 @@ impl App {
         })?;
         let mut of = ModuleToRun::from(bundle);
         match &mut of.container {
-            Some(task) => {
-                task.repeat_image_of(former.fetched());
-                of.place = former.place.map(|place| *place);
-            }
+            Some(task) => task.repeat_image_of(former.fetched()),
             None => of.module = as_fetched(of.module, &former)?,
         }
+        of.place = former.place.map(|place| *place);
         Ok(of)
     }
 
@@ -333,13 +344,13 @@ fn refuse_choices_elsewhere(
 /// The refusal of a destroy run without a module. Resources that were only imported are in the state nevertheless.
 fn nothing_deployed(environment: &Environment) -> AppError {
     let id = &environment.id;
-    let facts = environment.state.as_ref().and_then(|state| state.facts.as_ref());
+    let facts = environment.module.state.as_ref().and_then(|state| state.facts.as_ref());
     let has_resources = facts.is_some_and(|facts| facts.resources > 0);
     AppError::conflict(if has_resources {
         format!(
             "nothing was deployed to environment `{id}`, and its state has resources: give the `module` that describes them"
         )
-    } else if environment.last_success.is_some() {
+    } else if environment.module.last_success.is_some() {
         format!(
             "nothing is deployed to environment `{id}` any more, so there is nothing to destroy"
         )
@@ -350,7 +361,7 @@ fn nothing_deployed(environment: &Environment) -> AppError {
 
 /// The module of `former` at the commit that `former` has run: its branch may have moved since. A runner of an earlier
 /// version has not reported the commit; then the reference stays.
-fn as_fetched(module: Module, former: &Deployment) -> Result<Module, AppError> {
+pub(super) fn as_fetched(module: Module, former: &Deployment) -> Result<Module, AppError> {
     let commit = former.fetched().and_then(|fetched| fetched.commit.as_ref());
     let Some(commit) = commit else { return Ok(module) };
     let source = module.source.at_commit(commit).ok_or_else(|| {

@@ -21,6 +21,7 @@ use canyon_domain::ids::OrgUuid;
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Executable, Job, StateTask};
 use canyon_domain::lifecycle::{self, Refused, TOKEN_LIFETIME};
+use canyon_domain::module_record::ModuleRecord;
 use canyon_domain::runner::local::Executable as Program;
 use canyon_domain::runner::{RunnerConfiguration, RunnerDefinition};
 use canyon_domain::secret_variables::SecretVariables;
@@ -184,15 +185,19 @@ impl App {
     async fn with_unfinished(
         &self,
         org: OrgUuid,
+        deployment: &Deployment,
         environment: Environment,
     ) -> Result<(Environment, Option<Deployment>), AppError> {
-        let Some(id) = environment.unfinished() else { return Ok((environment, None)) };
+        let unfinished_in = |environment: &Environment| {
+            environment.module_of(deployment).and_then(ModuleRecord::unfinished)
+        };
+        let Some(id) = unfinished_in(&environment) else { return Ok((environment, None)) };
         let unfinished = self.table.deployment(org, id).await?;
         let (project, env) = (&environment.project_id, &environment.id);
         let again = self.table.environment(org, project, env).await?;
         let again = again.filter(|again| again.uuid == environment.uuid);
         match again {
-            Some(again) if again.unfinished() == Some(id) => Ok((again, unfinished)),
+            Some(again) if unfinished_in(&again) == Some(id) => Ok((again, unfinished)),
             Some(_) | None => Err(AppError::contended(&environment.id)),
         }
     }
@@ -237,12 +242,13 @@ impl App {
         let attempt = deployment.attempts.last();
         let attempt: &Attempt = attempt.ok_or_else(|| gone("the attempt"))?;
         let (executable, variables) = local_settings(&definition);
-        let (environment, unfinished) = self.with_unfinished(of.org, environment).await?;
+        let (environment, unfinished) =
+            self.with_unfinished(of.org, deployment, environment).await?;
         let storage = &definition.state_storage;
         let (backend, state) = if deployment.kind().facts().has_state {
             let (storage, state) =
                 environment.state_for_job(deployment, storage, unfinished.as_ref());
-            (backend_file(storage, deployment.env_uuid), state)
+            (backend_file(storage, deployment.state_id()), state)
         } else {
             (Value::Null, StateTask::default())
         };

@@ -219,7 +219,9 @@ async fn explain(
     let mut answer = ResourceExplanation { resource, considered, ..ResourceExplanation::default() };
     match explained.job {
         Ok(job) => {
-            (answer.image, answer.runner_id) = (Some(job.image), Some(job.runner.into()));
+            let runs = if job.is_module { &mut answer.module } else { &mut answer.image };
+            *runs = Some(job.source);
+            answer.runner_id = Some(job.runner.into());
             answer.cluster = job.cluster;
         }
         Err(problem) => answer.problem = Some(problem),

@@ -259,7 +259,7 @@ fn render(of: inventory::Environment) -> Environment {
         status_message: of.status_message,
         runner_id: of.runner_id.into(),
         fallback_runner_ids: of.fallback_runner_ids.into_iter().map(Into::into).collect(),
-        state: of.state.map(|state| render_state(&state, of.uuid)),
+        state: of.module.state.map(|state| render_state(&state, of.uuid)),
         resources: of.resources.iter().map(Into::into).collect(),
         deletion_protection: of.deletion_protection.map(Into::into),
         deployments: None,

@@ -28,7 +28,7 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         created_by_name: None,
         completed_at: of.completed_at,
         kind: of.kind().as_str().to_owned(),
-        resource: of.container.as_ref().map(|run| run.resource.to_string()),
+        resource: of.resource().map(ToString::to_string),
         mode: of.mode.as_str().to_owned(),
         plan_only: of.plan_only,
         partial: of.partial,

@@ -146,7 +146,7 @@ async fn the_link_to_a_runner_stays_until_it_is_refreshed() {
 #[tokio::test]
 async fn states_on_the_disk_of_another_machine_are_elsewhere_though_their_path_is_the_same() {
     let api = furnished().await;
-    change(&api, |env| env.applied = Some(DeploymentId(Uuid::now_v7()))).await;
+    change(&api, |env| env.module.applied = Some(DeploymentId(Uuid::now_v7()))).await;
     let by_agents = json!({ "type": "local", "agents": { "labels": { "host": "other" } } });
     let mut elsewhere = local_runner("elsewhere");
     elsewhere["runner_configuration"] = by_agents.clone();
@@ -160,11 +160,11 @@ async fn states_on_the_disk_of_another_machine_are_elsewhere_though_their_path_i
     assert!(refused.0 == 409 && message(&refused).contains("project `shop`"), "{refused:?}");
     // A state in a bucket has the same location for every runner.
     let bucket = json!({ "type": "s3", "bucket": "states" });
-    change(&api, |env| env.applied = None).await;
+    change(&api, |env| env.module.applied = None).await;
     let body = json!({ "state_storage_configuration": bucket });
     let patched = api.patch("/runners/shared", body).await;
     assert_eq!(patched.0, 200, "{patched:?}");
-    change(&api, |env| env.applied = Some(DeploymentId(Uuid::now_v7()))).await;
+    change(&api, |env| env.module.applied = Some(DeploymentId(Uuid::now_v7()))).await;
     let patched = api.patch("/runners/shared", moves).await;
     assert_eq!(patched.0, 200, "{patched:?}");
 }
@@ -173,7 +173,7 @@ async fn states_on_the_disk_of_another_machine_are_elsewhere_though_their_path_i
 async fn force_removes_an_environment_at_once_but_not_under_a_deployment() {
     let api = furnished().await;
     change(&api, |env| {
-        env.applied = Some(DeploymentId(Uuid::now_v7()));
+        env.module.applied = Some(DeploymentId(Uuid::now_v7()));
         env.queue.join(DeploymentId(Uuid::now_v7())).unwrap();
     })
     .await;
@@ -214,7 +214,7 @@ async fn what_was_deployed_is_destroyed_before_its_environment_goes() {
     let deployment = api.make("/deployments", body).await;
     let id = deployment["id"].as_str().unwrap().parse().unwrap();
     change(&api, |env| {
-        env.applied = Some(id);
+        env.module.applied = Some(id);
         env.queue = canyon_domain::deployment_queue::DeploymentQueue::default();
     })
     .await;
@@ -247,7 +247,7 @@ async fn the_audit_record_of_a_changed_deletion_protection_says_what_is_allowed(
 async fn the_place_of_a_state_without_a_record_is_recorded_before_its_runner_moves_states() {
     let api = furnished().await;
     // An earlier version of Canyon deployed it, and recorded no state.
-    change(&api, |environment| environment.applied = Some(DeploymentId(Uuid::nil()))).await;
+    change(&api, |environment| environment.module.applied = Some(DeploymentId(Uuid::nil()))).await;
     let storage = json!({ "type": "local", "path": "/var/lib/other" });
     let moved = json!({ "state_storage_configuration": storage, "migrate": true });
     let (status, answer) = api.patch("/runners/shared", moved).await;
@@ -269,7 +269,7 @@ async fn an_environment_with_resources_that_no_destroy_run_would_find_is_deleted
     ] {
         let api = furnished().await;
         let state: EnvironmentState = serde_json::from_value(state).unwrap();
-        change(&api, |environment| environment.state = Some(state.clone())).await;
+        change(&api, |environment| environment.module.state = Some(state.clone())).await;
         let refused = api.delete(MAIN).await;
         assert!(refused.0 == 409 && message(&refused).contains(reason), "{refused:?}");
         assert_eq!(api.get(MAIN).await.0, 200, "it is still there");
@@ -319,8 +319,8 @@ async fn a_success_that_an_earlier_version_did_not_record_is_found() {
     let first = Job::start(&api).await;
     first.succeed(&api).await;
     let mut environment = crate::job::environment(&api).await;
-    assert_eq!(environment.last_success, Some(first.deployment()));
-    environment.last_success = None;
+    assert_eq!(environment.module.last_success, Some(first.deployment()));
+    environment.module.last_success = None;
     environment.version += 1;
     let deployment = crate::job::stored(&api, &first.id).await;
     let (id, now) = (uuid::Uuid::now_v7(), deployment.created_at);

@@ -49,6 +49,7 @@ mod job;
 mod job_tokens;
 mod long_polls;
 mod long_streams;
+mod module_resources;
 mod named_roles;
 mod needs;
 mod never_connected;

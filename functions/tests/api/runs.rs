@@ -257,7 +257,7 @@ async fn a_result_counts_once_and_gives_the_turn_to_the_next() {
     assert_eq!(job.report(&api, "apply", json!([piece(4, b"late")])).await.0, 409);
     assert_eq!((api.get(&path).await.1, api.audit().await), (ended, audit));
     assert_eq!(log(&api, &job.id, 0, 0).await.0, b"done");
-    assert_eq!(environment(&api).await.applied, Some(job.deployment()));
+    assert_eq!(environment(&api).await.module.applied, Some(job.deployment()));
 }
 
 #[tokio::test]

@@ -77,9 +77,9 @@ async fn a_program_that_began_is_not_run_again_after_its_job_is_lost() {
     // It may have made something, and that is the resource's and not the module's.
     assert_eq!(status_of_resource(&world, due).await, Some(ResourceStatus::Failed));
     let environment = world.environment(due).await;
-    assert_eq!((environment.applied, environment.last_success), (None, None));
-    assert_eq!(environment.unfinished(), None, "no state is in doubt");
-    assert_eq!(environment.state, None::<EnvironmentState>);
+    assert_eq!((environment.module.applied, environment.module.last_success), (None, None));
+    assert_eq!(environment.module.unfinished(), None, "no state is in doubt");
+    assert_eq!(environment.module.state, None::<EnvironmentState>);
     assert!(environment.queue.is_idle());
 }
 

@@ -31,7 +31,7 @@ async fn ends_without_proof(world: &World, due: Due, platform: &Script) {
 /// What the next run of the environment is given about the earlier one.
 async fn unfinished(world: &World, earlier: Due, next: Due) -> Option<UnfinishedRun> {
     let (environment, run) = (world.environment(next).await, world.read(next).await);
-    let storage = environment.state.as_ref().unwrap().storage.clone();
+    let storage = environment.module.state.as_ref().unwrap().storage.clone();
     let earlier = world.read(earlier).await;
     environment.state_for_job(&run, &storage, Some(&earlier)).1.unfinished
 }
@@ -43,7 +43,7 @@ async fn assert_is_salvaged(world: &World, due: Due, platform: &Script) {
     let orphans = world.launcher.blobs.get(&key).await.unwrap().unwrap();
     let orphans: Value = serde_json::from_slice(&orphans).unwrap();
     assert_eq!(orphans, json!([{ "address": "terraform_data.a", "id": "42" }]));
-    let state = world.environment(due).await.state.unwrap();
+    let state = world.environment(due).await.module.state.unwrap();
     assert_eq!(state.doubt, Some(Doubt::Unfinished(due.id)));
     assert_eq!(state.unwritten.map(|state| state.by), Some(due.id), "no state is taken for it");
     assert_eq!(platform.count("forget"), 1);
@@ -84,7 +84,7 @@ async fn of_two_readings_at_once_the_first_to_be_saved_counts() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     slow.await.unwrap().unwrap();
-    let state = world.environment(due).await.state.unwrap();
+    let state = world.environment(due).await.module.state.unwrap();
     assert_eq!(state.unwritten.map(|state| state.by), Some(due.id), "the second has found nothing");
     assert_eq!(world.read(due).await.kept.orphans, 1);
 }
@@ -129,7 +129,7 @@ async fn the_next_launch_of_the_environment_reads_what_an_unfinished_job_left() 
     let third = world.accept_after(due).await;
     let forgotten = platform.count("forget");
     world.reconcile(third).await;
-    let state = world.environment(third).await.state.unwrap();
+    let state = world.environment(third).await.module.state.unwrap();
     assert_eq!(state.unwritten.map(|state| state.by), Some(due.id));
     assert_eq!(platform.count("forget"), forgotten + 1);
     let run = Some(UnfinishedRun { by: due.id, unsalvaged: false });

@@ -92,7 +92,7 @@ async fn the_rest_of_a_dead_runs_log_is_stored_up_to_the_largest_stream() {
 }
 
 async fn state_of_environment(world: &World, due: Due) -> EnvironmentState {
-    world.environment(due).await.state.unwrap()
+    world.environment(due).await.module.state.unwrap()
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
+use canyon_domain::module_record::ModuleRecord;
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::ports::{Clock, Entropy as _};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
@@ -304,11 +305,8 @@ fn environment(name: &str, now: Timestamp) -> Environment {
         created_at: now,
         updated_at: now,
         queue: DeploymentQueue::default(),
-        applied: None,
-        applied_before: None,
-        last_success: None,
+        module: ModuleRecord::default(),
         secret_inputs: Vec::new(),
-        state: None,
         deletion_protection: None,
         removed_by: None,
         version: 1,
@@ -317,6 +315,7 @@ fn environment(name: &str, now: Timestamp) -> Environment {
 
 fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> Deployment {
     Deployment {
+        resource: None,
         container: None,
         id,
         project: environment.project_id.clone(),
@@ -362,6 +361,7 @@ fn bundle() -> Bundle {
         inputs: Inputs::new(),
     };
     Bundle {
+        resource: None,
         container: None,
         module,
         sealed_inputs: std::collections::BTreeMap::new(),

@@ -86,12 +86,14 @@ async fn show_resource(
     };
     output.list(considered.into_iter().map(row).collect(), &["definition", "taken", "reason"])?;
     let name = found["resource"].as_str().unwrap_or(resource);
-    match (found["image"].as_str(), found["runner_id"].as_str(), found["problem"].as_str()) {
-        (Some(image), Some(runner), _) => {
+    let module = found["module"].as_str().map(|source| format!("module {source}"));
+    let runs = found["image"].as_str().map(str::to_owned).or(module);
+    match (runs, found["runner_id"].as_str(), found["problem"].as_str()) {
+        (Some(runs), Some(runner), _) => {
             let place = found["cluster"].as_str();
             let place =
                 place.map_or_else(String::new, |cluster| format!(" in cluster `{cluster}`"));
-            output.notice(&format!("`{name}` would run {image} on runner `{runner}`{place}"));
+            output.notice(&format!("`{name}` would run {runs} on runner `{runner}`{place}"));
         }
         (_, _, Some(problem)) => {
             output.notice(&format!("nothing would run for `{name}`: {problem}"));

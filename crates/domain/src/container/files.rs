@@ -99,6 +99,11 @@ fn below(path: &str, directory: &str) -> Option<String> {
     is_file.then(|| parts.join("/"))
 }
 
+/// The path of a file below a folder. `None` if it leads elsewhere.
+pub(crate) fn relative_path(path: &str) -> Option<String> {
+    below(path, "").filter(|_| !path.starts_with('/'))
+}
+
 fn file(value: &Value) -> Result<JobFile, String> {
     let members = match value {
         Value::String(text) => {

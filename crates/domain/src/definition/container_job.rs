@@ -9,8 +9,8 @@ use crate::runner::shape::Shape;
 use crate::yaml;
 use serde_json::{Map, Value, json};
 
-const NAMESPACE: Shape = plain("a namespace of Kubernetes", 63, is_dns_label);
-const SERVICE_ACCOUNT: Shape =
+pub(super) const NAMESPACE: Shape = plain("a namespace of Kubernetes", 63, is_dns_label);
+pub(super) const SERVICE_ACCOUNT: Shape =
     plain("a service account of Kubernetes", 253, |text| text.split('.').all(is_dns_label));
 
 /// What the inputs say of the place where the job runs.
@@ -129,7 +129,7 @@ fn read_job(fields: &mut Fields) -> (Map<String, Value>, JobPlacement) {
 }
 
 /// The pod template: a text of YAML, or an object.
-fn pod_template(fields: &mut Fields) -> Option<Map<String, Value>> {
+pub(super) fn pod_template(fields: &mut Fields) -> Option<Map<String, Value>> {
     let name = "pod_template";
     let given = match fields.take(name)? {
         Value::String(text) => match yaml::parse::<Value>(&text, "pod_template") {
@@ -152,7 +152,7 @@ fn pod_template(fields: &mut Fields) -> Option<Map<String, Value>> {
 }
 
 /// The tree with an example in place of each sealed value, which only a check of the definition finds.
-fn exemplified(tree: &Value) -> Value {
+pub(super) fn exemplified(tree: &Value) -> Value {
     let Value::Object(members) = tree else { return tree.clone() };
     if members.contains_key("sealed") {
         return json!({ "value": "sealed-value" });

@@ -1,7 +1,7 @@
 //! The inputs of a driver: reads them, and checks what can be known before a resource is deployed.
 
 use super::placeholder::{self, Part, PlaceholderError};
-use super::{Definition, Driver, container_job, secrets, template};
+use super::{Definition, Driver, container_job, module_job, secrets, template};
 use crate::field_error::FieldErrors;
 use crate::ids::RunnerId;
 use crate::runner::fields::Fields;
@@ -37,6 +37,10 @@ pub(super) fn check(definition: &Definition) -> FieldErrors {
         return faults;
     }
     match definition.driver {
+        Driver::OpentofuRunner | Driver::TerraformRunner => {
+            let (_, others) = module_job::read(&values, &definition.secrets, None);
+            faults.add_under("", others);
+        }
         Driver::Container | Driver::ContainerRunner => {
             let (_, others) =
                 container_job::read(definition.driver, &values, &definition.secrets, None);
@@ -70,7 +74,7 @@ fn exemplified(path: &str, parts: &[Part]) -> Value {
     if let [Part::Context(_) | Part::Output(_)] = parts {
         match path {
             "source.url" => return "https://git.example.com/x.git".into(),
-            "job.pod_template" => return Value::Null,
+            "job.pod_template" | "runner.pod_template" => return Value::Null,
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! From the name of a resource to the container job that makes it: chooses its definition, and follows references.
+//! From the name of a resource to the container job, or the module, that makes it: chooses its definition, and follows references.
 //!
 //! Definitions without a container job (`config`, for example) are evaluated here. The outputs of container jobs are those of
 //! their last success: the caller reads them, and resolves again ([`ResolveError::Unread`]).
@@ -6,21 +6,19 @@
 use super::container_job;
 use super::criterion::MatchTarget;
 use super::matching::{ChooseError, choose};
+use super::module_job::{self, DefinedModule};
 use super::placeholder::{self, OutputReference, Part};
 use super::placement::Placement;
 use super::template::{self, Data};
-use super::{Definition, DefinitionId, Driver, secrets};
+use super::{Definition, DefinitionId, Driver, DriverWork, secrets};
 use crate::container::ContainerJob;
 use crate::field_error::FieldErrors;
 use crate::ids::{EnvUuid, OrgId};
 use crate::resource_name::ResourceName;
 use crate::run_context::{ESCAPED_OPENING, OPENING};
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
-/// The resource whose outputs say where jobs of `humanitec/container-runner` run.
-const CONFIG: &str = "config#container-runner";
 /// The longest chain of references.
 const MAX_DEPTH: usize = 16;
 
@@ -51,11 +49,30 @@ pub struct Resolved {
     /// The definition.
     pub definition: DefinitionId,
     /// The job.
-    pub job: ContainerJob,
+    pub job: ResourceJob,
     /// Where it runs.
     pub placement: Placement,
     /// Whether the runner tries what the program will need before it starts that.
     pub checks: bool,
+}
+
+/// The job that makes a resource.
+#[derive(Clone, Debug)]
+pub enum ResourceJob {
+    /// A container job.
+    Container(Box<ContainerJob>),
+    /// A module.
+    Module(Box<DefinedModule>),
+}
+
+#[cfg(test)]
+impl ResourceJob {
+    pub(super) fn container(self) -> ContainerJob {
+        match self {
+            Self::Container(job) => *job,
+            Self::Module(module) => panic!("{module:?} is no container job"),
+        }
+    }
 }
 
 /// Why a resource cannot be made.
@@ -121,7 +138,7 @@ pub fn resolve(
     let mut resolver = Resolver { known, stack: Vec::new(), done: BTreeMap::new() };
     let definition = choose(known.definitions, name, known.target)?;
     let unusable = |reason: String| unusable(definition, name, reason);
-    if !definition.driver.runs_a_container() {
+    if definition.driver.work() == DriverWork::Nothing {
         return Err(unusable(format!(
             "its driver `{}` runs nothing; other definitions can refer to its outputs",
             definition.driver
@@ -129,16 +146,21 @@ pub fn resolve(
     }
     resolver.stack.push(name.clone());
     let (values, secret) = resolver.inputs(definition, name)?;
-    let read = container_job::read(definition.driver, &values, &secret, Some(params));
-    let (job, place) = match read {
-        (Some(read), _) => read,
-        (None, faults) => return Err(unusable(faults_text(&faults))),
+    let refused = |faults: FieldErrors| unusable(faults_text(&faults));
+    let (job, place) = if definition.driver.work() == DriverWork::Module {
+        let (read, faults) = module_job::read(&values, &secret, Some(params));
+        let (module, place) = read.ok_or_else(|| refused(faults))?;
+        (ResourceJob::Module(Box::new(module)), place)
+    } else {
+        let (read, faults) = container_job::read(definition.driver, &values, &secret, Some(params));
+        let (job, place) = read.ok_or_else(|| refused(faults))?;
+        (ResourceJob::Container(Box::new(job)), place)
     };
     let mut placement =
         Placement { cluster: place.cluster.clone(), job: place, ..Placement::default() };
     let mut checks = false;
-    if definition.driver == Driver::ContainerRunner {
-        checks = resolver.place(&mut placement, definition, name)?;
+    if let Some(config) = definition.driver.config() {
+        checks = resolver.place(config, &mut placement, definition, name)?;
     }
     Ok(Resolved { definition: definition.id.clone(), job, placement, checks })
 }
@@ -169,15 +191,16 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Where jobs of `humanitec/container-runner` run. Returns whether they are checked first.
+    /// Where the job runs, as the outputs of `config` say. Returns whether they are checked first.
     fn place(
         &mut self,
+        config: &str,
         placement: &mut Placement,
         of: &Definition,
         name: &ResourceName,
     ) -> Result<bool, ResolveError> {
         let config: ResourceName =
-            CONFIG.parse().map_err(|error| unusable(of, name, format!("{error}")))?;
+            config.parse().map_err(|error| unusable(of, name, format!("{error}")))?;
         let Evaluated { mut outputs, secrets } = self.evaluate(&config)?;
         let wrong = |what: &str| unusable(of, name, format!("`{config}` {what}"));
         match outputs.remove("cluster") {
@@ -222,7 +245,7 @@ impl Resolver<'_> {
             });
         }
         let definition = choose(self.known.definitions, name, self.known.target)?;
-        if definition.driver.runs_a_container() {
+        if definition.driver.work() != DriverWork::Nothing {
             let outputs = self.known.outputs.get(name).cloned();
             let outputs = outputs.ok_or_else(|| ResolveError::Unread(name.clone()))?;
             let escaped = outputs.into_iter().map(|(name, value)| (name, escaped(value)));
@@ -298,10 +321,7 @@ impl Resolver<'_> {
         let Known { org, target, environment, .. } = self.known;
         match key {
             "res.id" => name.id().to_owned(),
-            "res.guresid" => {
-                let digest = Sha256::digest(format!("{environment}#{name}"));
-                hex::encode(&digest[..16])
-            }
+            "res.guresid" => hex::encode(name.digest_in(environment)),
             key => match placeholder::canyons_key(key) {
                 Some("org.id") => org.to_string(),
                 Some("project.id") => target.project.to_string(),
@@ -357,7 +377,10 @@ fn outputs_of(definition: &Definition, (values, secrets): Inputs) -> Result<Eval
             Evaluated { outputs: Map::from_iter([url]), ..Evaluated::default() }
         }
         Driver::Echo | Driver::Static => Evaluated { outputs: values, ..Evaluated::default() },
-        Driver::Container | Driver::ContainerRunner => Evaluated::default(),
+        Driver::Container
+        | Driver::ContainerRunner
+        | Driver::OpentofuRunner
+        | Driver::TerraformRunner => Evaluated::default(),
     })
 }
 

@@ -13,6 +13,7 @@ use canyon_domain::inventory::{
 };
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
+use canyon_domain::module_record::ModuleRecord;
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::ports::{Clock as _, Entropy as _};
 use canyon_domain::principal::{Principal, Role, SignIn};
@@ -186,6 +187,7 @@ impl Canyon {
             inputs: Inputs::new(),
         };
         let bundle = Bundle {
+            resource: None,
             container: None,
             module,
             sealed_inputs: std::collections::BTreeMap::new(),
@@ -269,11 +271,8 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
         created_at: now,
         updated_at: now,
         queue: DeploymentQueue::default(),
-        applied: None,
-        applied_before: None,
-        last_success: None,
+        module: ModuleRecord::default(),
         secret_inputs: Vec::new(),
-        state: None,
         deletion_protection: None,
         removed_by: None,
         version: 1,
@@ -282,6 +281,7 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
 
 fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment {
     Deployment {
+        resource: None,
         container: None,
         id: job.deployment,
         project: environment.project_id.clone(),

@@ -12,6 +12,7 @@ use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, PrincipalId, RunnerUuid
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
+use canyon_domain::module_record::ModuleRecord;
 use canyon_domain::plan_options::PlanOptions;
 use canyon_store::Table;
 use canyon_store::conditional::Item;
@@ -119,11 +120,8 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
         created_at: at(0),
         updated_at: at(0),
         queue: DeploymentQueue::default(),
-        applied: None,
-        applied_before: None,
-        last_success: None,
+        module: ModuleRecord::default(),
         secret_inputs: Vec::new(),
-        state: None,
         deletion_protection: None,
         removed_by: None,
         version: 1,
@@ -132,6 +130,7 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
 
 pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
     Deployment {
+        resource: None,
         container: None,
         id: DeploymentId(uuid(at(second))),
         project: environment.project_id.clone(),
@@ -172,6 +171,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
 
 pub(crate) fn bundle() -> Bundle {
     Bundle {
+        resource: None,
         container: None,
         module: Module {
             source: id("inline"),
