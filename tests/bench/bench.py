@@ -1,6 +1,6 @@
 """Measures the rows that are named. Without names, it measures all rows of the laptop and writes them into
-docs/performance.md; `serverless` does that with all rows of the functions. `scripts/bench` builds the programs
-and calls this."""
+docs/performance.md; `serverless` does that with all rows of the functions, `containers` with those of container jobs.
+`scripts/bench` builds the programs and calls this."""
 
 import argparse
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import agents
 import cluster
+import containers
 import rows
 import serverless
 
@@ -70,15 +71,41 @@ Load average when it began: {load:.1f}, when it ended: {after:.1f}. `hello` is a
 - `lambda_sweep`: the median of 20.
 """
 
-# The first heading begins the parts that `scripts/bench` leaves unchanged; the functions' part is between the last
-# two.
-KEPT = ("\n## Launching\n", "\n## The functions\n", "\n## Where a budget is missed\n")
+CONTAINERS = """
+## Container jobs
+
+Measured by `scripts/bench containers` on {date}: {cores} cores shared by the server, its jobs, the engine and the cluster of
+`scripts/cluster`; programs in the release profile, and images that the engine and the node have already. Load average
+when it began: {load:.1f}, when it ended: {after:.1f}.
+
+| what | budget | measured here | | command |
+|---|---|---|---|---|
+{table}
+
+- `container_engine`: the medians of 20 rounds, each with a container job, a plain container and an injection. The job's program
+  writes the time at which it begins, and so does the plain container's, which is the same. The requests of `docker run
+  --detach` create and start the plain container. The injection is the time of two requests: one fills the volume, the
+  other removes the container that has filled it. The ratio is that of two medians: the job's time less the
+  injection of its round, and the plain container's time.
+- `container_cluster`: the same with 20 rounds. The request of `kubectl create job` creates the plain Job. The injection is the
+  time from the creation of the job's init container to that of its main container, from the events of the node's
+  containerd. The rounds have random pauses, because a kubelet looks for ended containers once a second.
+- `container_memory`: the worst of three jobs whose program writes a hundred lines a second, after two seconds; process 1 of the
+  container, from `/proc`.
+- `container_table`: as `table`, with the same program in a container; a module beside it.
+"""
+
+# The first heading begins the parts that `scripts/bench` leaves unchanged. The parts of the functions and of container
+# jobs each have a command that replaces them.
+KEPT = ("\n## Launching\n", "\n## Container jobs\n", "\n## The functions\n", "\n## Where a budget is missed\n")
+PARTS = {"serverless": (serverless.ALL, FUNCTIONS), "containers": (containers.ALL, CONTAINERS)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW",
-                        help=", ".join([*rows.ALL, *agents.ALL, *cluster.ALL, "serverless", *serverless.ALL]))
+                        help=", ".join([*rows.ALL, *agents.ALL, *cluster.ALL, "serverless", *serverless.ALL, "containers",
+                                         *containers.ALL]))
     parser.add_argument("--programs", type=Path, required=True)
     parser.add_argument("--tofu", required=True)
     parser.add_argument("--published", type=Path, help="the folder of `cargo lambda build`")
@@ -86,12 +113,13 @@ def main():
     parser.add_argument("--size", type=int, default=100_000, help="deployments in the table")
     bench = parser.parse_args()
     bench.root = Path(__file__).parents[2]
-    known = rows.ALL | agents.ALL | cluster.ALL | serverless.ALL
-    named = [] if bench.rows == ["serverless"] else bench.rows
+    known = rows.ALL | agents.ALL | cluster.ALL | serverless.ALL | containers.ALL
+    part = PARTS.get(bench.rows[0]) if len(bench.rows) == 1 else None
+    named = [] if part else bench.rows
     unknown = set(named) - set(known)
     if unknown:
         parser.error(f"no row is called {', '.join(unknown)}; there are: {', '.join(known)}")
-    chosen = named or (serverless.ALL if bench.rows else rows.ALL | agents.ALL)
+    chosen = named or (part[0] if part else rows.ALL | agents.ALL)
     lines, missed, load = [], 0, os.getloadavg()[0]
     for name in chosen:
         for row in known[name](bench):
@@ -102,18 +130,22 @@ def main():
             print(f"{row.what}: {row.measured} (budget {row.budget}) {verdict}", flush=True)
     if not named:
         page = bench.root / "docs/performance.md"
-        (write_functions if bench.rows else write)(page, lines, load)
+        if part:
+            write_part(page, part[1], lines, load)
+        else:
+            write(page, lines, load)
     print(f"bench: {len(lines)} rows, {missed} budgets missed", file=sys.stderr)
 
 
-def write_functions(file, lines, load):
-    """Replaces the part about the functions."""
-    page, (_, title, next_title) = file.read_text(), KEPT
-    end = page.index(next_title)
-    start = page.index(title) if title in page else end
-    part = FUNCTIONS.format(date=date.today(), cores=os.cpu_count(), load=load,
-                            after=os.getloadavg()[0], table="\n".join(lines))
-    file.write_text(page[:start] + part + page[end:])
+def write_part(file, part, lines, load):
+    """Replaces one part, which ends at the next heading."""
+    page, title = file.read_text(), "\n" + part.strip().splitlines()[0] + "\n"
+    following = KEPT[KEPT.index(title) + 1:]
+    start = page.index(title) if title in page else page.index(following[0])
+    end = page.index("\n## ", start + 1) if title in page else start
+    text = part.format(date=date.today(), cores=os.cpu_count(), load=load, after=os.getloadavg()[0],
+                       table="\n".join(lines))
+    file.write_text(page[:start] + text + page[end:])
 
 
 def write(file, lines, load):

@@ -5,8 +5,14 @@
 //! `canyon-runner` at 100, 1,000, ... deployments in the table, and prints a JSON line for each. A
 //! meter counts the requests of the API and the launcher. The launcher's queries for due work use a
 //! client that is not counted: on AWS a stream record reports due work.
+//!
+//! `canyon-table-cost container JOB_IMAGE COMMAND RUNNER_IMAGE ADDRESS DEPLOYMENTS` does the same with container jobs on the
+//! engine of `DOCKER_HOST`, which must have both images. Its containers reach this program at the IP address ADDRESS. The caller
+//! removes them.
 
 use canyon_api::client::Client;
+use canyon_dispatch::Platform;
+use canyon_dispatch::docker::{DockerPlatform, DockerSettings, EngineUser};
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::{Deployment, Status};
@@ -36,8 +42,9 @@ use canyon_store::embedded::Embedded;
 use canyon_store::meter::Meter;
 use canyon_store::organizations::TokenRecord;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,10 +52,53 @@ use tokio::net::TcpListener;
 
 type Error = Box<dyn std::error::Error>;
 
+const USAGE: &str = "usage: canyon-table-cost TOFU DEPLOYMENTS\n       canyon-table-cost container JOB_IMAGE COMMAND \
+    RUNNER_IMAGE ADDRESS DEPLOYMENTS";
 /// Each reading is the mean of so many deployments.
 const ROUNDS: u32 = 5;
 /// The limit of a deployment.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is deployed, and the platform that runs it.
+struct Workload {
+    runner_type: RunnerType,
+    platform: Arc<dyn Platform>,
+    /// The runner's settings other than its type.
+    job: Value,
+    state: Value,
+    /// `module` or `container` of the request, with its value.
+    work: (&'static str, Value),
+    /// The address at which the jobs reach the API.
+    address: IpAddr,
+}
+
+impl Workload {
+    /// A module of one resource, whose jobs are processes.
+    fn module(folder: &Path, tofu: &Path) -> Result<Self, Error> {
+        let source = "resource \"terraform_data\" \"one\" { input = timestamp() }\n";
+        Ok(Self {
+            runner_type: RunnerType::Local,
+            platform: Arc::new(processes(folder, tofu)?),
+            job: json!({}),
+            state: json!({"type": "local", "path": folder.join("state")}),
+            work: ("module", json!({"source": "inline", "source_code": source, "inputs": {}})),
+            address: Ipv4Addr::LOCALHOST.into(),
+        })
+    }
+
+    /// A program that ends at once, whose jobs are containers of `engine`.
+    fn container(engine: Arc<DockerPlatform>, image: &str, command: &str, address: IpAddr) -> Self {
+        Self {
+            runner_type: RunnerType::Docker,
+            platform: Arc::new(engine),
+            job: json!({"allowed_images": [image]}),
+            // Only modules have a state.
+            state: json!({"type": "s3", "bucket": "for-modules-only"}),
+            work: ("container", json!({"image": image, "command": [command]})),
+            address,
+        }
+    }
+}
 
 /// A Canyon whose table requests are counted, and one client of the table whose requests are not.
 struct Bench {
@@ -57,45 +107,65 @@ struct Bench {
     meter: Meter,
     client: Client,
     launcher: Launcher,
+    work: (&'static str, Value),
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let mut arguments = std::env::args().skip(1);
-    let (Some(tofu), Some(most)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: canyon-table-cost TOFU DEPLOYMENTS".into());
-    };
-    let most: usize = most.parse()?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let folder = tempfile::tempdir()?;
-    let bench = Bench::new(folder.path(), Path::new(&tofu)).await?;
-    // The first deployment reads from disk what later ones find in memory.
-    let pattern = bench.deployment().await?;
-    bench.meter.take();
-    let mut held = 1;
-    let mut size = 100.min(most);
-    loop {
-        while held < size {
-            bench.fill(&pattern).await?;
-            held += 1;
+    match arguments[..] {
+        [tofu, most] => {
+            let workload = Workload::module(folder.path(), Path::new(tofu))?;
+            let bench = Bench::new(folder.path(), workload).await?;
+            bench.measure(most.parse()?).await
         }
-        bench.reading(held).await?;
-        held += ROUNDS as usize;
-        if size == most {
-            return Ok(());
+        ["container", image, command, runner_image, address, most] => {
+            let settings = DockerSettings {
+                user: EngineUser::CanyonLocal,
+                image: Some(runner_image.to_owned()),
+                ..DockerSettings::default()
+            };
+            let engine = Arc::new(DockerPlatform::new(settings, &|name| std::env::var(name).ok())?);
+            let workload = Workload::container(engine, image, command, address.parse()?);
+            let bench = Bench::new(folder.path(), workload).await?;
+            bench.measure(most.parse()?).await
         }
-        size = (size * 10).min(most);
+        _ => Err(USAGE.into()),
     }
 }
 
 impl Bench {
-    async fn new(folder: &Path, tofu: &Path) -> Result<Self, Error> {
+    /// Prints a reading at 100, 1,000, ... deployments, the last at `most`.
+    async fn measure(&self, most: usize) -> Result<(), Error> {
+        // The first deployment reads from disk what later ones find in memory.
+        let pattern = self.deployment().await?;
+        self.meter.take();
+        let mut held = 1;
+        let mut size = 100.min(most);
+        loop {
+            while held < size {
+                self.fill(&pattern).await?;
+                held += 1;
+            }
+            self.reading(held).await?;
+            held += ROUNDS as usize;
+            if size == most {
+                return Ok(());
+            }
+            size = (size * 10).min(most);
+        }
+    }
+
+    async fn new(folder: &Path, workload: Workload) -> Result<Self, Error> {
         let changes = Changes::new(Duration::from_secs(1));
         let hints = changes.clone();
         let embedded = Embedded::open(&folder.join("table.db"), Arc::new(move || hints.hint()))?;
         let table = Table::new(embedded.client(), "canyon");
         table.ensure().await?;
         let meter = Meter::default();
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind((workload.address, 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let mut key = vec![0; KEY_LENGTH];
         System.fill(&mut key);
@@ -126,7 +196,7 @@ impl Bench {
         };
         let (org, token) = organization(&table).await?;
         let client = Client::new(&url, "local", token)?;
-        let launcher = launcher(&app, &url, folder, tofu)?;
+        let launcher = launcher(&app, &url, workload.runner_type, workload.platform);
         tokio::spawn(
             axum::serve(
                 listener,
@@ -134,7 +204,7 @@ impl Bench {
             )
             .into_future(),
         );
-        let state = json!({"type": "local", "path": folder.join("state")});
+        let configuration = json!({"type": workload.runner_type, "job": workload.job});
         for (path, body) in [
             (vec!["env-types"], json!({"id": "bench"})),
             (vec!["projects"], json!({"id": "bench"})),
@@ -142,8 +212,8 @@ impl Bench {
                 vec!["runners"],
                 json!({
                     "id": "here",
-                    "runner_configuration": {"type": "local"},
-                    "state_storage_configuration": state,
+                    "runner_configuration": configuration,
+                    "state_storage_configuration": workload.state,
                 }),
             ),
             (vec!["runner-rules"], json!({"runner_id": "here"})),
@@ -151,19 +221,13 @@ impl Bench {
         ] {
             client.create(&path, &body).await?;
         }
-        Ok(Self { org, table, meter, client, launcher })
+        Ok(Self { org, table, meter, client, launcher, work: workload.work })
     }
 
     /// One deployment from its acceptance to its end.
     async fn deployment(&self) -> Result<Deployment, Error> {
-        let body = json!({
-            "mode": "deploy", "project_id": "bench", "env_id": "e0",
-            "module": {
-                "source": "inline",
-                "source_code": "resource \"terraform_data\" \"one\" { input = timestamp() }\n",
-                "inputs": {},
-            },
-        });
+        let (kind, work) = &self.work;
+        let body = json!({"mode": "deploy", "project_id": "bench", "env_id": "e0", (*kind): work});
         let key = System.id(System.now()).to_string();
         let made = self.client.create_deployment(&serde_json::from_value(body)?, &key).await?;
         let id = DeploymentId(made.id);
@@ -226,7 +290,8 @@ impl Bench {
     }
 }
 
-fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher, Error> {
+/// The platform of jobs that are processes.
+fn processes(folder: &Path, tofu: &Path) -> Result<Arc<LocalDispatcher>, Error> {
     let runner: PathBuf = std::env::current_exe()?.with_file_name("canyon-runner");
     let tofu_folder = tofu.parent().ok_or("the path of tofu is not absolute")?;
     let settings = LocalSettings {
@@ -235,8 +300,11 @@ fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher
         path: std::env::join_paths([tofu_folder, Path::new("/usr/bin"), Path::new("/bin")])?,
         inherited: BTreeMap::new(),
     };
-    let dispatcher = Arc::new(LocalDispatcher::new(settings, |_| {}));
-    Ok(Launcher {
+    Ok(Arc::new(LocalDispatcher::new(settings, |_| {})))
+}
+
+fn launcher(app: &App, url: &str, kind: RunnerType, platform: Arc<dyn Platform>) -> Launcher {
+    Launcher {
         organizations: Arc::default(),
         table: app.table.clone(),
         blobs: app.blobs.clone(),
@@ -247,9 +315,9 @@ fn launcher(app: &App, url: &str, folder: &Path, tofu: &Path) -> Result<Launcher
         up_since: app.up_since,
         last_job_lists: Arc::default(),
         limits: Arc::default(),
-        platforms: HashMap::from([(RunnerType::Local, Arc::new(dispatcher) as _)]),
+        platforms: HashMap::from([(kind, platform)]),
         publisher: None,
-    })
+    }
 }
 
 /// The organization and its token, as the first start of `canyon local` creates them.
