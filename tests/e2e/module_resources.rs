@@ -39,6 +39,10 @@ entity:
           resource "terraform_data" "bucket" { input = "$\{var.bucket} of $\{file("names/$\{var.size}.txt")}" }
           output "name" { value = terraform_data.bucket.output }
           output "run" { value = "${context.deploy.id}" }
+          output "key" {
+            value     = "k3y-of-the-bucket"
+            sensitive = true
+          }
         names/1.txt: small
         names/2.txt: large
     secret_refs:
@@ -58,8 +62,12 @@ entity:
       files:
         main.tf: |
           variable "of" {}
+          variable "key" { sensitive = true }
+          output "length" { value = nonsensitive(length(var.key)) }
           resource "terraform_data" "name" { input = var.of }
           output "of" { value = terraform_data.name.output }
+    secret_refs:
+      variables: { key: { value: "${resources['s3#photos'].outputs.key}" } }
   criteria: [{}]
 "#;
 
@@ -139,7 +147,13 @@ async fn a_module_of_a_definition_makes_a_resource_with_a_state_of_its_own() {
     assert_eq!(outputs(server, "s3#photos")["name"]["value"], "shop-photos of large");
     deployed(server, "s3#videos");
     deployed(server, "dns");
-    assert_eq!(outputs(server, "dns")["of"]["value"], "shop-photos of large");
+    let of_dns = outputs(server, "dns");
+    assert_eq!(of_dns["of"]["value"], "shop-photos of large");
+    assert_eq!(
+        of_dns["length"]["value"], 17,
+        "a secret output reaches the secrets of another: {of_dns}"
+    );
+    assert_eq!(outputs(server, "s3#photos")["key"], json!({ "sensitive": true }));
     assert_eq!(resources(server), ["s3.default#photos", "s3.default#videos", "dns.default#main"]);
     assert_eq!(states_in_use(&site), 4, "and that of the environment");
     let log = server.canyon(&["logs", photos["id"].as_str().unwrap()]);

@@ -10,6 +10,7 @@ use canyon_domain::commit::Commit;
 use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::fetched_module::FetchedModule;
 use canyon_domain::job::Job;
+use canyon_domain::variables::secret_json::{self, SecretJson};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -83,8 +84,9 @@ pub struct Claimed {
 }
 
 /// The newest format of [`ReportBody`] and [`DeploymentResultsUpdateBody`]. Format 2 has `unwritten`, format 3
-/// has `fetched`. A Canyon that announces an older one refuses a body with a field that it does not know.
-pub const REPORT_FORMAT: u32 = 3;
+/// has `fetched`, format 4 has `secret_outputs`. A Canyon that announces an older one refuses a body with a field that it does
+/// not know.
+pub const REPORT_FORMAT: u32 = 4;
 
 fn first_format() -> u32 {
     1
@@ -278,6 +280,14 @@ pub struct DeploymentResultsUpdateBody {
     /// Outputs in plaintext. Sensitive ones have no value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub plain_outputs: BTreeMap<String, Output>,
+    /// The values of the sensitive outputs of a resource, which Canyon seals: jobs of other resources may need them.
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "secret_json::by_name"
+    )]
+    #[schema(value_type = Object)]
+    pub secret_outputs: BTreeMap<String, SecretJson>,
     /// Resources that may exist without being in the state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,

@@ -14,6 +14,7 @@ pub mod module_job;
 pub mod placeholder;
 pub mod placement;
 pub mod resolution;
+mod resolve_error;
 pub mod secrets;
 mod template;
 

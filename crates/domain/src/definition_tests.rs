@@ -2,7 +2,7 @@
 
 use super::criterion::MatchTarget;
 use super::matching::{ChooseError, choose, consider, rival};
-use super::resolution::{Known, Outputs, ResolveError, Resolved, resolve};
+use super::resolution::{Known, ResolveError, Resolved, ResourceOutputs, resolve};
 use super::*;
 use crate::ids::{EnvId, EnvTypeId, EnvUuid, OrgId, ProjectId};
 use crate::resource_name::ResourceName;
@@ -18,7 +18,7 @@ struct World {
     env: EnvId,
     env_type: EnvTypeId,
     definitions: Vec<Definition>,
-    outputs: BTreeMap<ResourceName, Outputs>,
+    outputs: BTreeMap<ResourceName, ResourceOutputs>,
 }
 
 impl World {
@@ -215,7 +215,7 @@ fn the_outputs_of_container_jobs_are_asked_for_and_keep_their_types() {
     let postgres: ResourceName = "postgres".parse().unwrap();
     assert_eq!(world.resolve("s3#photos").unwrap_err(), ResolveError::Unread(postgres.clone()));
     let outputs = json!({ "host": "${context.env.id}", "port": 5432 });
-    world.outputs.insert(postgres, outputs.as_object().unwrap().clone());
+    world.outputs.entry(postgres).or_default().open = outputs.as_object().unwrap().clone();
     let job = world.resolve("s3#photos").unwrap().job.container();
     assert_eq!(job.files.unwrap()["db"], "$\\{context.env.id}:5432");
 }

@@ -21,9 +21,9 @@ use crate::applying::Applying;
 use crate::git_access::GitAccess;
 use crate::records::{Further, Records, log_troubles, unusable};
 use crate::{
-    environment_size, exit::Exit, oom, outputs, outputs::Outputs, reaper, result, result::Outcome,
-    secret_stores, session::ApiConnection, session::Session, settings::Settings, stop::Stop,
-    workspace::Workspace,
+    environment_size, exit::Exit, oom, outputs, outputs::Outputs, outputs::Receivers, reaper,
+    result, result::Outcome, secret_stores, session::ApiConnection, session::Session,
+    settings::Settings, stop::Stop, workspace::Workspace,
 };
 use canyon_api::attempt::FetchedModuleBody;
 use canyon_api::deployment::Output;
@@ -333,7 +333,9 @@ impl Run {
         let all: BTreeMap<String, Output> = open.chain(secret).collect();
         let Records { seal, kept_secrets, log, .. } = &mut self.records;
         let advice = "write it to SECRET_OUTPUTS_FILE";
-        outputs::for_delivery(all, seal.as_ref(), kept_secrets, advice, log)
+        let keeps_secrets = self.api.keeps_secret_outputs();
+        let to = Receivers { seal: seal.as_ref(), keeps_secrets };
+        outputs::for_delivery(all, to, kept_secrets, advice, log)
     }
 
     /// The message of a failure, with the end of the log if the job asks for that. Unlike that of a run of OpenTofu it is not

@@ -11,6 +11,7 @@ use crate::{event::OutputEvent, facts::Facts, log::Log, mask::Mask, seal::Seal, 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use canyon_api::deployment::Output;
 use canyon_domain::json::{InvalidJson, Json};
+use canyon_domain::variables::secret_json::SecretJson;
 use std::collections::BTreeMap;
 
 /// The most bytes of all values and their types together. The API accepts 2 MiB for a result, which also has the last
@@ -22,6 +23,8 @@ const MAX_BYTES: usize = 512 * 1024;
 pub struct Outputs {
     /// In clear; sensitive outputs have no value.
     pub plain: BTreeMap<String, Output>,
+    /// The values of sensitive outputs, if Canyon keeps them sealed.
+    pub secret: BTreeMap<String, SecretJson>,
     /// All outputs, as base64 of an `age` file.
     pub encrypted: Option<String>,
 }
@@ -35,11 +38,26 @@ enum Dropped {
     Size,
 }
 
+/// Where the values of outputs go.
+#[derive(Clone, Copy, Debug)]
+pub struct Receivers<'a> {
+    /// The requester's key, to which all of them are encrypted.
+    pub seal: Option<&'a Seal>,
+    /// Whether Canyon keeps those of sensitive outputs, sealed: they are a resource's, and other resources may need them.
+    pub keeps_secrets: bool,
+}
+
+impl Receivers<'_> {
+    fn wants_secrets(self) -> bool {
+        self.seal.is_some() || self.keeps_secrets
+    }
+}
+
 /// The outputs at the end of a run, as [`for_delivery`] makes them. Warnings in `log` name what is missing.
 pub async fn read(
     tofu: &Tofu,
     facts: &Facts,
-    seal: Option<&Seal>,
+    to: Receivers<'_>,
     secrets: &Mask,
     log: &mut Log,
 ) -> Outputs {
@@ -47,7 +65,7 @@ pub async fn read(
     // No output at all may mean that the line with them was lost, for example because the disk was full for a moment.
     let has_values = !reported.is_empty() && reported.values().all(|output| output.kind.is_some());
     let has_sensitive = reported.values().any(|output| output.sensitive);
-    let all = if has_values && !(has_sensitive && seal.is_some()) {
+    let all = if has_values && !(has_sensitive && to.wants_secrets()) {
         Some(reported.clone())
     } else {
         let answer = tofu.ask(&["output", "-json", "-no-color"]).await;
@@ -61,14 +79,14 @@ pub async fn read(
     for (name, reason) in dropped {
         log.warn(&format!("the value of the output `{name}` is not in the result: {reason}"));
     }
-    for_delivery(all, seal, secrets, "mark it `sensitive = true`", log)
+    for_delivery(all, to, secrets, "mark it `sensitive = true`", log)
 }
 
-/// `all` outputs as they are delivered, also encrypted if there is a `seal`. One that contains one of the `secrets` counts as
+/// `all` outputs as they are delivered. One that contains one of the `secrets` counts as
 /// sensitive; `advice` says how the author of the program makes it so.
 pub fn for_delivery(
     mut all: BTreeMap<String, Output>,
-    seal: Option<&Seal>,
+    to: Receivers<'_>,
     secrets: &Mask,
     advice: &str,
     log: &mut Log,
@@ -78,7 +96,7 @@ pub fn for_delivery(
             "the output `{name}` contains a secret variable, so it counts as sensitive; {advice}"
         ));
     }
-    let encrypted = seal.and_then(|seal| {
+    let encrypted = to.seal.and_then(|seal| {
         let file = encrypt(&all, seal);
         if file.is_none() {
             log.warn("the outputs could not be encrypted; only those in clear are in the result");
@@ -89,7 +107,14 @@ pub fn for_delivery(
         let value = output.value.filter(|_| !output.sensitive);
         (name, Output { value, ..output })
     };
-    Outputs { plain: all.into_iter().map(withhold).collect(), encrypted }
+    let mut secret = BTreeMap::new();
+    if to.keeps_secrets {
+        let sensitive = all.iter().filter(|(_, output)| output.sensitive);
+        let sensitive =
+            sensitive.filter_map(|(name, of)| Some((name.clone(), of.value.clone()?.into())));
+        secret.extend(sensitive);
+    }
+    Outputs { plain: all.into_iter().map(withhold).collect(), secret, encrypted }
 }
 
 /// The outputs whose values can be kept, smallest first; and the others, without values.

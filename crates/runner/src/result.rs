@@ -86,6 +86,7 @@ impl Outcome {
             untouched: false,
             failure,
             plain_outputs: self.outputs.plain,
+            secret_outputs: self.outputs.secret,
             orphans: self.orphans,
             state: None,
             unwritten: None,

@@ -16,10 +16,10 @@ use crate::records::{Further, Records, unusable};
 use crate::{
     container_log::ContainerLog, environment, environment_size, executable, exit::Exit,
     git_access::GitAccess, identity::Identity, mask::Mask, module_variables, oom, outputs,
-    own_backend, result, result::Outcome, seal::Seal, secret_stores, session::ApiConnection,
-    session::Session, settings::Settings, shipper::Progress, shipper::Shipper, source, stop,
-    stop::Stop, stop::StopRequest, tofu::Ended, tofu::Tofu, transcript::Transcript, verdict,
-    workspace, workspace::Workspace,
+    outputs::Receivers, own_backend, result, result::Outcome, seal::Seal, secret_stores,
+    session::ApiConnection, session::Session, settings::Settings, shipper::Progress,
+    shipper::Shipper, source, stop, stop::Stop, stop::StopRequest, tofu::Ended, tofu::Tofu,
+    transcript::Transcript, verdict, workspace, workspace::Workspace,
 };
 use canyon_api::attempt::FetchedModuleBody;
 use canyon_domain::deployment::Mode;
@@ -59,6 +59,8 @@ struct Run {
     kept_secrets: Mask,
     /// The processes that the kernel had killed because memory ran out, before this run.
     oom_kills: u64,
+    /// Whether Canyon keeps the values of sensitive outputs.
+    keeps_secret_outputs: bool,
 }
 
 /// Serves a claimed attempt to its end.
@@ -114,7 +116,7 @@ impl Run {
         let of_git = access.secrets().map(str::to_owned).collect();
         let further = Further { secrets: of_git, ..Further::default() };
         let (records, shipper) = Records::open(&session, &settings, &workspace, further, &stop)?;
-        let Session { job, read_token, .. } = session;
+        let Session { job, read_token, api, .. } = session;
         let Records { log, reduced, progress, seal, container_log, identity, kept_secrets } =
             records;
         let mut transcript = Transcript::new(log, reduced);
@@ -129,6 +131,7 @@ impl Run {
             transcript.log.warn(&warning);
         }
         let oom_kills = oom::kills();
+        let keeps_secret_outputs = job.bundle.resource.is_some() && api.keeps_secret_outputs();
         let run = Self {
             job,
             settings,
@@ -147,6 +150,7 @@ impl Run {
             unread: Vec::new(),
             kept_secrets,
             oom_kills,
+            keeps_secret_outputs,
         };
         Ok((run, shipper))
     }
@@ -311,7 +315,9 @@ impl Run {
             return Outcome::default();
         }
         let Transcript { facts, log, .. } = &mut self.transcript;
-        let outputs = outputs::read(tofu, facts, self.seal.as_ref(), &self.kept_secrets, log).await;
+        let keeps_secrets = self.keeps_secret_outputs;
+        let to = Receivers { seal: self.seal.as_ref(), keeps_secrets };
+        let outputs = outputs::read(tofu, facts, to, &self.kept_secrets, log).await;
         Outcome { outputs, ..Outcome::default() }
     }
 

@@ -69,6 +69,11 @@ impl ApiConnection {
         self.report_format >= 3
     }
 
+    /// Whether Canyon understands a result with the values of sensitive outputs: one of an earlier version refuses it.
+    pub fn keeps_secret_outputs(&self) -> bool {
+        self.report_format >= 4
+    }
+
     /// Reports that the run lives, with the next pieces of the log and the events.
     ///
     /// # Errors

@@ -42,7 +42,9 @@ fn a_program_that_succeeds_gives_its_outputs_with_their_types() {
     assert_eq!(value("list").as_deref(), Some(r#"[1,{"a":null}]"#));
     assert_eq!(value("on").as_deref(), Some("true"));
     assert_eq!((value("password"), result.plain_outputs["password"].sensitive), (None, true));
-    assert!(!serde_json::to_string(result).unwrap().contains("hunter-2"));
+    let secret = result.secret_outputs["password"].expose().to_string();
+    assert_eq!(secret, r#""hunter-2-hunter""#, "Canyon seals it");
+    assert!(!serde_json::to_string(&result.plain_outputs).unwrap().contains("hunter-2"));
     assert!(result.tf_resource_counts.is_none() && result.state.is_none());
     assert_eq!((result.phase, result.untouched), (Some(Phase::Apply), false));
     let log = plane.log();

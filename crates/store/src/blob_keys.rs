@@ -52,6 +52,11 @@ impl BlobKey {
         Self(format!("{}/attempts/{attempt}/outputs.age", folder(org, deployment)).into())
     }
 
+    /// The values of the sensitive outputs of an attempt, sealed: `.../attempts/<n>/outputs.sealed`.
+    pub fn sealed_outputs(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
+        Self(format!("{}/attempts/{attempt}/outputs.sealed", folder(org, deployment)).into())
+    }
+
     /// Orphans: resources that a lost attempt may have created: `.../attempts/<n>/orphans.json`.
     pub fn orphans(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
         Self(format!("{}/attempts/{attempt}/orphans.json", folder(org, deployment)).into())

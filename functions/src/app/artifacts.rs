@@ -45,7 +45,7 @@ impl App {
         Ok(self.artifact(by, id, key).await?.unwrap_or_default())
     }
 
-    async fn last_blob(
+    pub(super) async fn last_blob(
         &self,
         by: &Principal,
         id: DeploymentId,

@@ -10,7 +10,7 @@ use canyon_domain::definition::criterion::MatchTarget;
 use canyon_domain::definition::matching::consider;
 use canyon_domain::definition::placement::Placement;
 use canyon_domain::definition::resolution::{
-    Known, Outputs, ResolveError, Resolved, ResourceJob, resolve,
+    Known, ResolveError, Resolved, ResourceJob, ResourceOutputs, resolve,
 };
 use canyon_domain::definition::{Definition, DefinitionId};
 use canyon_domain::ids::{EnvId, ProjectId, RunnerId};
@@ -196,13 +196,13 @@ impl App {
         }
     }
 
-    /// The outputs of a resource of the environment. The values of secret ones are not kept.
+    /// The outputs of a resource of the environment.
     async fn outputs_of_resource(
         &self,
         by: &Principal,
         environment: &Environment,
         name: &ResourceName,
-    ) -> Result<Outputs, AppError> {
+    ) -> Result<ResourceOutputs, AppError> {
         let found = environment.resources.get(name).and_then(|resource| resource.last_success);
         let id = found.ok_or_else(|| {
             let Environment { project_id, id, .. } = environment;
@@ -217,7 +217,12 @@ impl App {
             let value = serde_json::from_str(&output.value?.to_string()).ok()?;
             Some((name, value))
         });
-        Ok(open.collect())
+        let open = open.collect();
+        let secret = self.secret_outputs(by, id).await?.into_iter().filter_map(|(name, value)| {
+            let value = serde_json::from_str(&value.expose().to_string()).ok()?;
+            Some((name, value))
+        });
+        Ok(ResourceOutputs { open, secret: secret.collect() })
     }
 }
 

@@ -17,6 +17,7 @@ use canyon_domain::kind::Kind;
 use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::requested_role::RequestedRole;
+use canyon_domain::resource::Resource;
 use canyon_domain::resource_count::Resources;
 use canyon_domain::run_kind::RunKind;
 use canyon_domain::scoped_role::ScopedRole;
@@ -68,9 +69,15 @@ pub struct DeploymentRequest {
 }
 
 impl DeploymentRequest {
-    /// The kind of its job. That of a rollback is known only with the deployment that it repeats.
-    pub(super) fn kind(&self) -> Kind {
-        if self.resource.is_some() { Kind::Container } else { Kind::Tofu }
+    /// The kinds that its job may have. That of a new resource is known only with its definition, and that of a rollback with the
+    /// deployment that it repeats.
+    pub(super) fn kinds(&self, environment: &Environment) -> Vec<Kind> {
+        let Some(wanted) = &self.resource else { return vec![Kind::Tofu] };
+        if wanted.job.is_some() {
+            return vec![Kind::Container];
+        }
+        let known = environment.resources.get(&wanted.name).map(Resource::kind);
+        known.map_or_else(|| Kind::ALL.to_vec(), |kind| vec![kind])
     }
 }
 

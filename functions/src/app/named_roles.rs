@@ -90,8 +90,12 @@ impl App {
             None => None,
         };
         let repeated = repeated.filter(|of| of.env_uuid == environment.uuid);
-        let kind = repeated.map_or_else(|| order.kind(), |of| of.kind());
-        match role.refusal(asked, kind, &environment.env_type_id, is_enabled) {
+        let kinds = repeated.map_or_else(|| order.kinds(environment), |of| vec![of.kind()]);
+        let env_type = &environment.env_type_id;
+        let refusals =
+            kinds.into_iter().map(|kind| role.refusal(asked, kind, env_type, is_enabled));
+        // The claim of the job asks again, with its kind.
+        match refusals.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
             None => Ok(()),
             Some(refusal @ RoleRefusal::NoReason(_)) => {
                 Err(AppError::invalid("reason", refusal.to_string()))

@@ -14,7 +14,10 @@ use canyon_domain::deployment::{Deployment, ResourceCounts, StoredResults};
 use canyon_domain::environment_state::{StateFacts, StateReport};
 use canyon_domain::failure::{Failure, FailureClass, shortened_to};
 use canyon_domain::field_error::FieldErrors;
+use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_domain::lifecycle::{self, Refused};
+use canyon_domain::principal::Principal;
+use canyon_domain::variables::secret_json::SecretJson;
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::contention::MAX_TRIES;
@@ -22,6 +25,7 @@ use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The longest stored message; the log has the rest.
 const MAX_MESSAGE: usize = 1_000;
@@ -56,6 +60,9 @@ impl App {
             }
             self.store_chunks(of, &body.chunks).await?;
             deployment.kept = self.keep(of, body).await?;
+            if deployment.resource().is_some() {
+                self.keep_secret_outputs(of, &body.secret_outputs).await?;
+            }
             deployment.counts = body.tf_resource_counts.map(|counts| ResourceCounts {
                 total: counts.num_resources,
                 added: counts.num_resources_added,
@@ -115,7 +122,7 @@ impl App {
         let encrypted = body.outputs.as_ref().map(|encoded| STANDARD.decode(encoded)).transpose();
         let encrypted =
             encrypted.map_err(|_| AppError::invalid("outputs", "it is not standard base64"))?;
-        let plain: std::collections::BTreeMap<_, _> = body
+        let plain: BTreeMap<_, _> = body
             .plain_outputs
             .iter()
             .map(|(name, output)| {
@@ -151,11 +158,55 @@ impl App {
         })
     }
 
+    /// Seals the values of sensitive outputs, and stores them.
+    async fn keep_secret_outputs(
+        &self,
+        of: AttemptRef,
+        outputs: &BTreeMap<String, SecretJson>,
+    ) -> Result<(), AppError> {
+        if outputs.is_empty() {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(outputs).map_err(|_| AppError::internal())?;
+        let context = sealing_context(of.org, of.deployment);
+        let sealed = self.master_keys.get().await?.seal(&context, &text, self.entropy.as_ref());
+        let sealed = sealed.map_err(|error| {
+            tracing::error!(%error, deployment = %of.deployment, "secret outputs cannot be sealed");
+            AppError::internal()
+        })?;
+        let key = BlobKey::sealed_outputs(of.org, of.deployment, of.number);
+        self.blobs.put_if_absent(&key, sealed.into_bytes().into()).await?;
+        Ok(())
+    }
+
+    /// The values of the sensitive outputs of a deployment for a resource.
+    pub(super) async fn secret_outputs(
+        &self,
+        by: &Principal,
+        id: DeploymentId,
+    ) -> Result<BTreeMap<String, SecretJson>, AppError> {
+        let Some(sealed) = self.last_blob(by, id, BlobKey::sealed_outputs).await? else {
+            return Ok(BTreeMap::new());
+        };
+        let keys = self.master_keys.get().await?;
+        let opened = String::from_utf8(sealed.to_vec()).ok();
+        let opened = opened.and_then(|text| keys.open(&sealing_context(by.org, id), &text).ok());
+        opened.and_then(|text| serde_json::from_slice(&text).ok()).ok_or_else(|| {
+            tracing::error!(deployment = %id, org = %by.org, "its secret outputs cannot be opened");
+            AppError::internal()
+        })
+    }
+
     async fn put_json(&self, key: &BlobKey, value: &impl Serialize) -> Result<(), AppError> {
         let bytes = serde_json::to_vec(value).map_err(|_| AppError::internal())?;
         self.blobs.put_if_absent(key, bytes.into()).await?;
         Ok(())
     }
+}
+
+/// Outputs that were copied to another organization or deployment do not open there.
+fn sealing_context(org: OrgUuid, deployment: DeploymentId) -> String {
+    format!("outputs#{org}#{deployment}")
 }
 
 /// The reported state, validated, for the table.

@@ -2,6 +2,7 @@
 
 use crate::container_world::{begin, order_without_job, resources, succeeds, with_engine};
 use crate::harness::{Api, message};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 const DEFS: &str = "/resources/defs";
@@ -209,4 +210,57 @@ async fn criteria_are_added_and_removed_and_a_proposal_shows_what_would_change()
     assert_eq!(api.delete(&one).await.0, 204);
     assert_eq!(api.delete(&one).await.0, 404);
     assert_eq!(explained(&api, "s3#photos").await["considered"][0]["id"], "s3-bucket");
+}
+
+#[tokio::test]
+async fn a_secret_output_is_sealed_and_reaches_the_secrets_of_another_resource_alone() {
+    let api = with_config().await;
+    api.make(DEFS, bucket("s3-bucket", &json!({}))).await;
+    let (job, _) = begin(&api, order_without_job("deploy", "s3#photos")).await;
+    assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
+    let result = json!({
+        "status": "success", "phase": "apply", "secret_outputs": { "password": "hunter-2-hunter", "port": 5432 },
+        "plain_outputs": { "password": { "sensitive": true }, "port": { "sensitive": true } },
+    });
+    assert_eq!(job.result(&api, result).await.0, 204);
+    let (_, outputs) = api.get(&format!("/deployments/{}/outputs", job.id)).await;
+    assert_eq!(outputs["password"], json!({ "sensitive": true }), "no caller sees it");
+
+    let refers = |place: &str| {
+        let output = |name: &str| format!("${{resources['s3#photos'].outputs.{name}}}");
+        let (plain, secret) = match place {
+            "values" => (json!({ "P": output("password") }), json!({})),
+            _ => (
+                json!({}),
+                json!({ "P": { "value": output("password") }, "N": { "value": output("port") } }),
+            ),
+        };
+        json!({
+            "id": "app", "name": "app", "type": "app", "driver_type": "humanitec/container-runner", "criteria": [{}],
+            "driver_inputs": {
+                "values": { "job": { "image": "a:1", "command": ["/x"], "variables": plain } },
+                "secret_refs": { "job": { "variables": secret } },
+            },
+        })
+    };
+    api.make(DEFS, refers("values")).await;
+    let refused = api.post("/deployments", order_without_job("deploy", "app")).await;
+    assert_eq!(refused.0, 409, "{}", refused.1);
+    let said = message(&refused);
+    let expected = "refers in `values.job.variables.P` to output `password` of `s3.default#photos`, which is secret";
+    assert!(said.contains(expected) && !said.contains("hunter"), "{said}");
+    let (path, body) = (format!("{DEFS}/app"), refers("secrets"));
+    let changed = api.call_as(&api.ours.admin, Method::PUT, &path, Some(&body)).await;
+    assert_eq!(changed.0, 200, "{}", changed.1);
+    let (_, claimed) = begin(&api, order_without_job("deploy", "app")).await;
+    let variables = claimed["variables"].as_array().unwrap();
+    let value = |name: &str| {
+        let name = format!("secret_variables[\"{name}\"]");
+        variables.iter().find(|one| one["name"] == name.as_str()).map(|one| one["value"].clone())
+    };
+    assert_eq!((value("P"), value("N")), (Some(json!("hunter-2-hunter")), Some(json!("5432"))));
+    for path in ["/deployments", "/audit-records", DEFS] {
+        let (_, shown) = api.get(path).await;
+        assert!(!shown.to_string().contains("hunter-2-hunter"), "{shown}");
+    }
 }

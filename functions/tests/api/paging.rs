@@ -93,6 +93,7 @@ const FILTERED: [(&str, &[&str]); 9] = [
             "status=queued",
             "ended=false",
             "mode=deploy",
+            "project_id=shop&env_id=main&resource=s3",
             "since=2020-01-01T00:00:00Z",
         ],
     ),
@@ -175,8 +176,22 @@ async fn a_cursor_of_a_filtered_list_is_refused_under_every_other_filter() {
     for agent in ["berlin", "boston"] {
         assert_eq!(ask(&api, agent, &Key::new(), "198.51.100.66").await, 202);
     }
+    for (id, kind, of, driver) in [
+        ("config", "config", json!({ "res_id": "opentofu-container-runner" }), "echo"),
+        ("bucket", "s3", json!({}), "opentofu-container-runner"),
+    ] {
+        let files = if kind == "s3" { json!({ "files": { "main.tf": "" } }) } else { json!({}) };
+        let definition = json!({
+            "id": id, "name": id, "type": kind, "driver_type": format!("humanitec/{driver}"),
+            "driver_inputs": { "values": files }, "criteria": [of],
+        });
+        api.make("/resources/defs", definition).await;
+    }
     for _ in 0..2 {
         api.make("/deployments", order()).await;
+        let of_resource =
+            json!({ "project_id": "shop", "env_id": "main", "mode": "deploy", "resource": "s3" });
+        api.make("/deployments", of_resource).await;
     }
     let configuration = json!({ "type": "aws-ssm", "region": "eu-central-1" });
     api.make("/secret-stores", json!({ "id": "team", "store_configuration": configuration })).await;

@@ -144,6 +144,7 @@ impl Companion {
             untouched: false,
             failure: None,
             plain_outputs: BTreeMap::new(),
+            secret_outputs: BTreeMap::new(),
             orphans: Vec::new(),
             chunks: Vec::new(),
         };

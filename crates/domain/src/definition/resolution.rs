@@ -5,10 +5,12 @@
 
 use super::container_job;
 use super::criterion::MatchTarget;
-use super::matching::{ChooseError, choose};
+use super::matching::choose;
 use super::module_job::{self, DefinedModule};
 use super::placeholder::{self, OutputReference, Part};
 use super::placement::Placement;
+use super::resolve_error::MAX_DEPTH;
+pub use super::resolve_error::ResolveError;
 use super::template::{self, Data};
 use super::{Definition, DefinitionId, Driver, DriverWork, secrets};
 use crate::container::ContainerJob;
@@ -18,9 +20,19 @@ use crate::resource_name::ResourceName;
 use crate::run_context::{ESCAPED_OPENING, OPENING};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::fmt;
 
-/// The longest chain of references.
-const MAX_DEPTH: usize = 16;
+/// The inputs of a template that make secret outputs.
+const SECRET_TEMPLATES: &str = "templates.secrets";
+
+/// Who sees a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Exposure {
+    /// It is stored and shown.
+    Shown,
+    /// It is sealed.
+    Secret,
+}
 
 /// The values and the secrets of a driver's inputs.
 type Inputs = (Map<String, Value>, Map<String, Value>);
@@ -39,8 +51,24 @@ pub struct Known<'a> {
     pub target: MatchTarget<'a>,
     /// The environment's uuid.
     pub environment: EnvUuid,
-    /// The outputs of container jobs that were read.
-    pub outputs: &'a BTreeMap<ResourceName, Outputs>,
+    /// The outputs of resources that were read.
+    pub outputs: &'a BTreeMap<ResourceName, ResourceOutputs>,
+}
+
+/// The outputs of a resource.
+#[derive(Clone, Default)]
+pub struct ResourceOutputs {
+    /// Those that every reader of the environment sees.
+    pub open: Outputs,
+    /// The sensitive ones.
+    pub secret: Outputs,
+}
+
+/// Without the values.
+impl fmt::Debug for ResourceOutputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.open.keys().chain(self.secret.keys())).finish()
+    }
 }
 
 /// What makes a resource.
@@ -72,56 +100,6 @@ impl ResourceJob {
             Self::Container(job) => *job,
             Self::Module(module) => panic!("{module:?} is no container job"),
         }
-    }
-}
-
-/// Why a resource cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ResolveError {
-    /// It has no definition.
-    #[error(transparent)]
-    Choose(#[from] ChooseError),
-    /// The outputs of this resource must be read first.
-    #[error("the outputs of `{0}` are not read yet")]
-    Unread(ResourceName),
-    /// Definitions refer to each other.
-    #[error("resource definitions refer to each other in a circle: {}", path(.0))]
-    Cycle(Vec<ResourceName>),
-    /// A chain is too long.
-    #[error("resource definitions refer to each other over more than {MAX_DEPTH} steps: {}", path(.0))]
-    TooDeep(Vec<ResourceName>),
-    /// A reference is to nothing.
-    #[error("resource definition `{definition}` refers to output `{output}` of `{resource}`, which has {}", named(.known))]
-    NoOutput {
-        /// The definition.
-        definition: DefinitionId,
-        /// The resource that it refers to.
-        resource: Box<ResourceName>,
-        /// The output.
-        output: String,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// The definition cannot be used for this resource.
-    #[error("resource definition `{definition}` cannot be used for `{resource}`: {reason}")]
-    Unusable {
-        /// The definition.
-        definition: DefinitionId,
-        /// The resource.
-        resource: Box<ResourceName>,
-        /// Why.
-        reason: String,
-    },
-}
-
-fn path(of: &[ResourceName]) -> String {
-    of.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" → ")
-}
-
-fn named(known: &[String]) -> String {
-    match known {
-        [] => "no outputs".to_owned(),
-        known => format!("the outputs `{}`", known.join("`, `")),
     }
 }
 
@@ -248,8 +226,11 @@ impl Resolver<'_> {
         if definition.driver.work() != DriverWork::Nothing {
             let outputs = self.known.outputs.get(name).cloned();
             let outputs = outputs.ok_or_else(|| ResolveError::Unread(name.clone()))?;
-            let escaped = outputs.into_iter().map(|(name, value)| (name, escaped(value)));
-            return Ok(Evaluated { outputs: escaped.collect(), ..Evaluated::default() });
+            let escaped = |outputs: Outputs| {
+                outputs.into_iter().map(|(name, value)| (name, escaped(value))).collect()
+            };
+            let ResourceOutputs { open, secret } = outputs;
+            return Ok(Evaluated { outputs: escaped(open), secrets: escaped(secret) });
         }
         self.stack.push(name.clone());
         let inputs = self.inputs(definition, name)?;
@@ -267,11 +248,12 @@ impl Resolver<'_> {
         name: &ResourceName,
     ) -> Result<Inputs, ResolveError> {
         let (mut values, mut secret) = (definition.values.clone(), definition.secrets.clone());
-        self.fill_in(&mut values, definition, name)?;
+        self.fill_in(&mut values, definition, name, Exposure::Shown)?;
         let mut filled = Ok(());
         secrets::each_leaf(&mut secret, "", &mut |_, leaf| {
             if filled.is_ok() && !secrets::close(leaf) {
-                filled = self.fill_in(leaf, definition, name);
+                filled = self.fill_in(leaf, definition, name, Exposure::Secret);
+                secrets::make_text(leaf);
             }
         });
         filled.map(|()| (values, secret))
@@ -283,11 +265,21 @@ impl Resolver<'_> {
         tree: &mut Map<String, Value>,
         definition: &Definition,
         name: &ResourceName,
+        exposure: Exposure,
     ) -> Result<(), ResolveError> {
-        placeholder::each_text_of::<ResolveError>(tree, "", &mut |_, text| {
+        placeholder::each_text_of::<ResolveError>(tree, "", &mut |path, text| {
             let written = text.as_str().unwrap_or_default();
             let parts = placeholder::parse(written)
                 .map_err(|error| unusable(definition, name, error.to_string()))?;
+            let is_secret = exposure == Exposure::Secret
+                || (definition.driver == Driver::Template && path.starts_with(SECRET_TEMPLATES));
+            let refers_to = |part: &Part| match part {
+                Part::Output(reference) => Some(reference.clone()),
+                Part::Text(_) | Part::Context(_) => None,
+            };
+            for reference in parts.iter().filter_map(refers_to).filter(|_| !is_secret) {
+                self.refuse_secret(&reference, definition, name, path)?;
+            }
             *text = self.value_of(&parts, definition, name)?;
             Ok(())
         })
@@ -333,19 +325,33 @@ impl Resolver<'_> {
         }
     }
 
+    /// Refuses a reference to a secret output where its value would be shown.
+    fn refuse_secret(
+        &mut self,
+        reference: &OutputReference,
+        definition: &Definition,
+        name: &ResourceName,
+        path: &str,
+    ) -> Result<(), ResolveError> {
+        let other = referred(reference, definition, name)?;
+        let Evaluated { outputs, secrets } = self.evaluate(&other)?;
+        let first = reference.path.first().map_or("", String::as_str);
+        if outputs.contains_key(first) || !secrets.contains_key(first) {
+            return Ok(());
+        }
+        let (definition, resource) = (definition.id.clone(), Box::new(other));
+        let (path, output) = (format!("values.{path}"), first.to_owned());
+        Err(ResolveError::Exposed { definition, path, resource, output })
+    }
+
     fn output(
         &mut self,
         reference: &OutputReference,
         definition: &Definition,
         name: &ResourceName,
     ) -> Result<Value, ResolveError> {
-        let OutputReference { resource_type, class, id, path } = reference;
-        let class = class.as_deref().unwrap_or(name.class());
-        let id = id.as_deref().unwrap_or(name.id());
-        let other: ResourceName =
-            format!("{resource_type}.{class}#{id}").parse().map_err(|error| {
-                unusable(definition, name, format!("it refers to a resource that {error}"))
-            })?;
+        let path = &reference.path;
+        let other = referred(reference, definition, name)?;
         let Evaluated { outputs, secrets } = self.evaluate(&other)?;
         let names: Vec<_> = path.iter().map(String::as_str).collect();
         let found = secrets::at(&outputs, &names).or_else(|| secrets::at(&secrets, &names));
@@ -356,6 +362,20 @@ impl Resolver<'_> {
             known: outputs.keys().chain(secrets.keys()).cloned().collect(),
         })
     }
+}
+
+/// The resource that a reference of the definition of `name` is to.
+fn referred(
+    reference: &OutputReference,
+    definition: &Definition,
+    name: &ResourceName,
+) -> Result<ResourceName, ResolveError> {
+    let OutputReference { resource_type, class, id, .. } = reference;
+    let class = class.as_deref().unwrap_or(name.class());
+    let id = id.as_deref().unwrap_or(name.id());
+    format!("{resource_type}.{class}#{id}").parse().map_err(|error| {
+        unusable(definition, name, format!("it refers to a resource that {error}"))
+    })
 }
 
 /// What stands before the id of a runner in an `agent_url`.

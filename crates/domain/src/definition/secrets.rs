@@ -45,6 +45,13 @@ pub(super) fn close(object: &mut Map<String, Value>) -> bool {
     is_opened
 }
 
+/// Makes the value of a leaf a text, which an output of another type is not.
+pub(super) fn make_text(leaf: &mut Map<String, Value>) {
+    if let Some(value) = leaf.get_mut("value").filter(|value| !value.is_string()) {
+        *value = Value::String(value.to_string());
+    }
+}
+
 /// Whether a value is one placeholder and nothing else.
 pub fn is_placeholder(text: &str) -> bool {
     let parts = placeholder::parse(text);

@@ -58,7 +58,9 @@ pub(super) fn leave_out(body: &mut DeploymentResultsUpdateBody) -> bool {
 
 /// The same for the largest of these.
 pub(super) fn leave_out_largest(body: &mut DeploymentResultsUpdateBody) -> bool {
-    let outputs = json_size(&body.plain_outputs) + body.outputs.as_ref().map_or(0, String::len);
+    let secret = json_size(&body.secret_outputs);
+    let sealed = body.outputs.as_ref().map_or(0, String::len);
+    let outputs = json_size(&body.plain_outputs) + secret + sealed;
     let log = body.chunks.iter().map(|chunk| chunk.data.len()).sum();
     let addresses = body.state.as_ref().map_or(0, |state| json_size(&state.addresses));
     let largest = outputs.max(log).max(addresses);
@@ -74,6 +76,7 @@ pub(super) fn leave_out_largest(body: &mut DeploymentResultsUpdateBody) -> bool 
 fn leave_out_outputs(body: &mut DeploymentResultsUpdateBody) -> bool {
     let had_any = body.outputs.take().is_some() || !body.plain_outputs.is_empty();
     body.plain_outputs.clear();
+    body.secret_outputs.clear();
     had_any
 }
 

@@ -19,7 +19,7 @@ use canyon_domain::json::Json;
 use canyon_domain::plan_options::ResourceAddress;
 use canyon_domain::state_command::StateCommand;
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The most bytes of a state that are delivered. A result has at most 2 MiB, and what is encrypted is a third longer there.
 const MAX_VALUES: usize = 1024 * 1024;
@@ -225,7 +225,7 @@ impl Run {
         let name = if matches!(command, StateCommand::Pull {}) { "state" } else { "resource" };
         let object = json!({ name: values }).to_string();
         let file = seal.file(object.as_bytes()).map_err(|error| refused(&error.to_string()))?;
-        Ok(Outputs { plain: BTreeMap::new(), encrypted: Some(STANDARD.encode(file)) })
+        Ok(Outputs { encrypted: Some(STANDARD.encode(file)), ..Outputs::default() })
     }
 
     async fn ask_state(&self, command: &StateCommand, tofu: &Tofu) -> Result<String, Failure> {
@@ -275,7 +275,7 @@ fn output(name: &str, value: &serde_json::Value) -> Result<Outputs, Failure> {
         Failure::new(FailureClass::Config, format!("what was read is no JSON: {error}"))
     })?;
     let output = Output { sensitive: false, value: Some(value), kind: None };
-    Ok(Outputs { plain: [(name.to_owned(), output)].into(), encrypted: None })
+    Ok(Outputs { plain: [(name.to_owned(), output)].into(), ..Outputs::default() })
 }
 
 #[cfg(test)]

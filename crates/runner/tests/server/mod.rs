@@ -109,7 +109,7 @@ async fn claim(
     let job = plane.job_text.clone().unwrap_or_else(|| plane.job.to_string());
     let offsets = plane.offsets();
     // One of an earlier version does not have the field.
-    let format = if plane.knows_no_unwritten { "" } else { r#", "report_format": 3"# };
+    let format = if plane.knows_no_unwritten { "" } else { r#", "report_format": 4"# };
     let text = format!(
         r#"{{"token": "{TOKEN}", "job": {job}, "offsets": {offsets}, "report_seconds": 1{format}}}"#
     );

@@ -43,11 +43,13 @@ impl DockerPlatform {
     pub async fn host_gateway(&self) -> Result<HostGateway, DispatchError> {
         let engine = &self.engine;
         let docker = engine.docker().await.map_err(|error| engine.unreachable(&error))?;
-        let info = docker.info().await.map_err(|error| engine.unreachable(&error))?;
+        let network = docker.inspect_network(DEFAULT_NETWORK, None::<InspectNetworkOptions>);
+        // At once: every start of a job waits for both.
+        let (info, found) = tokio::join!(docker.info(), network);
+        let info = info.map_err(|error| engine.unreachable(&error))?;
         if info.operating_system.as_deref() == Some(DOCKER_DESKTOP) {
             return Ok(HostGateway::Loopback);
         }
-        let found = docker.inspect_network(DEFAULT_NETWORK, None::<InspectNetworkOptions>).await;
         let found =
             found.map_err(|error| refusal::of_request(engine, "look at the network", &error))?;
         let interface = found.options.unwrap_or_default().remove(INTERFACE);
