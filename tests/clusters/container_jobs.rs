@@ -320,8 +320,8 @@ async fn a_job_has_the_memory_that_it_asks_for() {
     let image = pushed_image();
     for (kind, memory) in [(Kind::Docker, "96"), (Kind::Oidc, "96Mi")] {
         let site = Site::new(kind).await;
-        let size = json!({ "memory": memory, "cpu": "0.5" });
-        let id = site.accept(&container(&image, &["/job", "waits"], &size)).await;
+        let amounts = json!({ "memory": memory, "cpu": "0.5" });
+        let id = site.accept(&container(&image, &["/job", "waits"], &amounts)).await;
         has_begun(&site, &id).await;
         if kind == Kind::Docker {
             let filter = format!("label=canyon.dev/deployment={id}");
@@ -332,9 +332,9 @@ async fn a_job_has_the_memory_that_it_asks_for() {
         } else {
             let pod = site.pod(&id, "at all", |_| true).await;
             let resources = &pod["spec"]["containers"][0]["resources"];
-            let amounts = json!({ "cpu": "500m", "memory": "96Mi" });
-            assert_eq!(resources["requests"]["memory"], amounts["memory"], "{resources}");
-            assert_eq!(resources["limits"], amounts, "{resources}");
+            let expected = json!({ "cpu": "500m", "memory": "96Mi" });
+            assert_eq!(resources["requests"]["memory"], expected["memory"], "{resources}");
+            assert_eq!(resources["limits"], expected, "{resources}");
         }
         site.client.cancel(&id).await.unwrap();
         assert_eq!(site.end(&id).await.status, "cancelled");

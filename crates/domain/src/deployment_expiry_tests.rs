@@ -29,7 +29,7 @@ fn environment() -> Environment {
 /// An environment whose deployment 9 was the last success.
 fn later_success() -> Environment {
     let (last_success, applied) = (Some(id(9)), Some(id(9)));
-    let module = ModuleRecord { last_success, applied, ..ModuleRecord::default() };
+    let module = ModuleRecord { applied, last_success, ..ModuleRecord::default() };
     Environment { module, ..environment() }
 }
 

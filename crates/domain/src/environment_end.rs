@@ -211,7 +211,7 @@ mod tests {
         });
         let state = Some(EnvironmentState { facts, doubt, ..state });
         let applied = Some(DeploymentId(Uuid::from_u128(1)));
-        let module = ModuleRecord { state, applied, ..ModuleRecord::default() };
+        let module = ModuleRecord { applied, state, ..ModuleRecord::default() };
         Environment { module, ..environment() }
     }
 

@@ -175,7 +175,7 @@ impl Run {
 
     async fn execute(&mut self, unread: Option<Failure>) -> Outcome {
         match self.run_program(unread).await {
-            Ok(outputs) => Outcome { outputs, ..Outcome::default() },
+            Ok(outputs) => Outcome { outputs: Box::new(outputs), ..Outcome::default() },
             Err(failure) => failure.into(),
         }
     }

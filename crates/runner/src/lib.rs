@@ -87,6 +87,6 @@ pub async fn serve(settings: Settings, workspace: Workspace) -> Exit {
     };
     match session.job.bundle.container.take() {
         Some(task) => Box::pin(container::serve(session, task, settings, workspace, stop)).await,
-        None => run::serve(session, settings, workspace, stop).await,
+        None => Box::pin(run::serve(session, settings, workspace, stop)).await,
     }
 }

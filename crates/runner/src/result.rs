@@ -27,7 +27,7 @@ pub struct Outcome {
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
     /// The module's outputs.
-    pub outputs: Outputs,
+    pub outputs: Box<Outputs>,
     /// Resources that may exist although the state does not list them.
     pub orphans: Vec<Orphan>,
     /// How many resources the plan would have deleted or replaced, when that ended the run.
@@ -74,10 +74,11 @@ impl Outcome {
                 num_resources_changed: changed.change,
             }
         });
+        let Outputs { plain, secret, encrypted } = *self.outputs;
         let status = if failure.is_none() { ResultStatus::Success } else { ResultStatus::Failure };
         DeploymentResultsUpdateBody {
             status,
-            outputs: self.outputs.encrypted,
+            outputs: encrypted,
             error: None,
             tf_resource_counts,
             metadata: None,
@@ -85,8 +86,8 @@ impl Outcome {
             fetched: None,
             untouched: false,
             failure,
-            plain_outputs: self.outputs.plain,
-            secret_outputs: self.outputs.secret,
+            plain_outputs: plain,
+            secret_outputs: secret,
             orphans: self.orphans,
             state: None,
             unwritten: None,

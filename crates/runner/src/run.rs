@@ -318,7 +318,7 @@ impl Run {
         let keeps_secrets = self.keeps_secret_outputs;
         let to = Receivers { seal: self.seal.as_ref(), keeps_secrets };
         let outputs = outputs::read(tofu, facts, to, &self.kept_secrets, log).await;
-        Outcome { outputs, ..Outcome::default() }
+        Outcome { outputs: Box::new(outputs), ..Outcome::default() }
     }
 
     /// Writes the log's last lines.

@@ -38,11 +38,10 @@ pub(super) fn parse(
         faults.add("resource", error.to_string());
     }
     match body.mode {
-        RequestedMode::Deploy | RequestedMode::PlanOnly => {}
         RequestedMode::Destroy if body.plan_only == Some(true) => {
             faults.add("plan_only", "does not go with `mode: destroy` of a resource: a container job can check it, and plans nothing");
         }
-        RequestedMode::Destroy => {}
+        RequestedMode::Deploy | RequestedMode::PlanOnly | RequestedMode::Destroy => {}
         RequestedMode::Rollback | RequestedMode::State => {
             let field = if body.container.is_some() { "container" } else { "resource" };
             faults.add(field, "goes only with `mode: deploy` and `mode: destroy`");

@@ -109,7 +109,7 @@ impl App {
             }
         };
         let whose = WaitOwner::Runner(caller.org, runner.id.clone());
-        self.bounded_agent_wait(caller.org, whose, wait, waiting).await
+        Box::pin(self.bounded_agent_wait(caller.org, whose, wait, waiting)).await
     }
 
     /// The one session of all pollers of a runner. Their first request starts it.

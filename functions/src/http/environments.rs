@@ -193,7 +193,7 @@ async fn delete(
     Params(query): Params<DeleteQuery>,
 ) -> Result<Response, ApiError> {
     let how = Deletion { force: query.force, only: query.uuid.map(EnvUuid) };
-    match app.delete_environment(&caller, &project, &env, how).await? {
+    match Box::pin(app.delete_environment(&caller, &project, &env, how)).await? {
         Removal::Gone => Ok(StatusCode::NO_CONTENT.into_response()),
         Removal::Destroying(environment) => {
             Ok((StatusCode::ACCEPTED, Json(render(*environment))).into_response())

@@ -219,7 +219,7 @@ async fn a_secret_output_is_sealed_and_reaches_the_secrets_of_another_resource_a
     let (job, _) = begin(&api, order_without_job("deploy", "s3#photos")).await;
     assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
     let result = json!({
-        "status": "success", "phase": "apply", "secret_outputs": { "password": "hunter-2-hunter", "port": 5432 },
+        "status": "success", "phase": "apply", "secret_outputs": { "password": "hunter-2-hunter", "port": 543_210 },
         "plain_outputs": { "password": { "sensitive": true }, "port": { "sensitive": true } },
     });
     assert_eq!(job.result(&api, result).await.0, 204);
@@ -258,7 +258,7 @@ async fn a_secret_output_is_sealed_and_reaches_the_secrets_of_another_resource_a
         let name = format!("secret_variables[\"{name}\"]");
         variables.iter().find(|one| one["name"] == name.as_str()).map(|one| one["value"].clone())
     };
-    assert_eq!((value("P"), value("N")), (Some(json!("hunter-2-hunter")), Some(json!("5432"))));
+    assert_eq!((value("P"), value("N")), (Some(json!("hunter-2-hunter")), Some(json!("543210"))));
     for path in ["/deployments", "/audit-records", DEFS] {
         let (_, shown) = api.get(path).await;
         assert!(!shown.to_string().contains("hunter-2-hunter"), "{shown}");

@@ -41,10 +41,7 @@ pub(super) fn read(
     let mut faults = FieldErrors::default();
     let given = Value::Object(values.clone());
     let read = Fields::read(given, "values", &mut faults, |fields| read_values(fields, params));
-    let (mut module, placement) = match read {
-        Some((Some(module), placement)) => (module, placement),
-        Some((None, _)) | None => return (None, faults),
-    };
+    let Some((Some(mut module), placement)) = read else { return (None, faults) };
     read_secrets(secret, &mut module, &mut faults);
     let is_faultless = faults.iter().next().is_none();
     (is_faultless.then_some((module, placement)), faults)

@@ -140,7 +140,7 @@ mod tests {
     use crate::runner::RunnerDefinition;
     use serde_json::{Value, json};
 
-    fn refusal(configuration: Value, size: Value) -> Option<String> {
+    fn refusal(configuration: &Value, size: Value) -> Option<String> {
         let runner = json!({
             "runner_configuration": configuration,
             "state_storage_configuration": { "type": "s3", "bucket": "states" },
@@ -170,9 +170,9 @@ mod tests {
             (&task, "1024", "2048"),
         ] {
             let size = json!({ "cpu": cpu, "memory": memory });
-            assert_eq!(refusal(runner.clone(), size), None, "{cpu} {memory}");
+            assert_eq!(refusal(runner, size), None, "{cpu} {memory}");
         }
-        assert_eq!(refusal(json!({ "type": "docker" }), json!({ "memory": "4096" })), None);
+        assert_eq!(refusal(&json!({ "type": "docker" }), json!({ "memory": "4096" })), None);
         let refused: Vec<_> = [
             (&cluster, json!({ "cpu": "0.5 CPU" })),
             (&cluster, json!({ "memory": "2GB" })),
@@ -184,7 +184,7 @@ mod tests {
             (&task, json!({ "memory": "4096" })),
         ]
         .into_iter()
-        .filter_map(|(runner, size)| refusal(runner.clone(), size))
+        .filter_map(|(runner, size)| refusal(runner, size))
         .collect();
         insta::assert_snapshot!(refused.join("\n"), @"
         cpu: must be a quantity of Kubernetes, such as `500m` or `2`

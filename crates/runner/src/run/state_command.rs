@@ -46,7 +46,8 @@ impl Run {
         self.transcript.log.step(&format!("{} {command}", tofu.name()));
         let done = self.run_prepared(command, tofu, api).await;
         self.inspect_state(tofu, self.applying == Applying::Begun).await;
-        done.map_or_else(|outcome| outcome, |outputs| Outcome { outputs, ..Outcome::default() })
+        let succeeded = |outputs| Outcome { outputs: Box::new(outputs), ..Outcome::default() };
+        done.map_or_else(|outcome| outcome, succeeded)
     }
 
     async fn run_prepared(
