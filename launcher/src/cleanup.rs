@@ -1,6 +1,7 @@
 //! After the end of a deployment: publishes the end, removes what its job left behind, and ends
 //! orphaned jobs.
 
+use crate::image_digest::lacks_digest;
 use crate::orphaned_jobs::{OrphanedJobs, REMOVAL_RETRY_PERIOD};
 use crate::reconcile::ReconcileTrigger;
 use crate::{LaunchError, Launcher, last_job};
@@ -28,6 +29,15 @@ const CLEANUP_RETRY_AFTER: Duration = Duration::from_mins(3);
 enum Leftover {
     Nothing,
     Job(Arc<dyn Dispatcher>, JobRef),
+}
+
+/// What is still to be read of a job before it is removed.
+#[derive(Clone, Copy, Debug)]
+struct Remains {
+    /// Its output; see [`Deployment::is_unsalvaged`].
+    is_unsalvaged: bool,
+    /// The digest of its image.
+    lacks_image: bool,
 }
 
 impl Launcher {
@@ -75,7 +85,8 @@ impl Launcher {
             && deployment.due_at.is_none()
         {
             let is_unsalvaged = deployment.to_salvage().is_some();
-            self.keep_removing(due, is_unsalvaged, deployment.kept_for(), dispatcher, job);
+            let left = Remains { is_unsalvaged, lacks_image: lacks_digest(deployment) };
+            self.keep_removing(due, left, deployment.kept_for(), dispatcher, job);
         }
         if is_to_be_closed && is_clear && !is_too_late {
             self.table.record_end_published(due.org, due.id).await?;
@@ -91,7 +102,7 @@ impl Launcher {
     fn keep_removing(
         &self,
         due: Due,
-        is_unsalvaged: bool,
+        mut left: Remains,
         kept_for: SignedDuration,
         dispatcher: Arc<dyn Dispatcher>,
         job: JobRef,
@@ -101,11 +112,15 @@ impl Launcher {
             tokio::time::sleep(kept_for.unsigned_abs()).await;
             for _ in 0..MAX_REMOVAL_RETRIES {
                 tokio::time::sleep(REMOVAL_RETRY_PAUSE).await;
-                if is_unsalvaged && !launcher.prove_gone(due).await {
+                if left.is_unsalvaged && !launcher.prove_gone(due).await {
                     continue;
                 }
+                if left.lacks_image {
+                    let recorded = launcher.record_image(due, &dispatcher, &job).await;
+                    left.lacks_image = !recorded.unwrap_or_default();
+                }
                 if dispatcher.forget(&job).await == RemovalOutcome::Removed {
-                    if !is_unsalvaged {
+                    if !left.is_unsalvaged {
                         // The job still lived when the proof of its end was tried first.
                         launcher.prove_gone(due).await;
                     }
@@ -148,10 +163,11 @@ impl Launcher {
         if !may_remove || kept_until.is_some_and(|until| self.clock.now() < until) {
             return Ok(Leftover::Job(dispatcher, job));
         }
-        self.record_image(due, deployment, &dispatcher, &job).await?;
+        let mut lacks_image = lacks_digest(deployment);
         let mut left =
             if trigger == ReconcileTrigger::EndPublished { EXIT_WAIT } else { Duration::ZERO };
         loop {
+            lacks_image = lacks_image && !self.record_image(due, &dispatcher, &job).await?;
             if dispatcher.forget(&job).await == RemovalOutcome::Removed {
                 return Ok(Leftover::Nothing);
             }

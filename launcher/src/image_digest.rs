@@ -12,26 +12,22 @@ use canyon_store::outcome::Saved;
 use std::sync::Arc;
 
 impl Launcher {
-    /// Asks the platform of the ended `job` for its image, before the job is removed. The runner program reports it itself where
-    /// the platform tells it before the start.
+    /// Asks the platform for the image of `job`, before the job is removed. The runner program reports it itself where the platform
+    /// tells it before the start. Returns whether there is nothing more to ask: a node tells it some time after the start.
     pub(crate) async fn record_image(
         &self,
         due: Due,
-        deployment: &Deployment,
         dispatcher: &Arc<dyn Dispatcher>,
         job: &JobRef,
-    ) -> Result<(), LaunchError> {
-        if !lacks_digest(deployment) {
-            return Ok(());
-        }
-        let Some(digest) = dispatcher.image_digest(job).await else { return Ok(()) };
+    ) -> Result<bool, LaunchError> {
+        let Some(digest) = dispatcher.image_digest(job).await else { return Ok(false) };
         // The record of a stream may be old.
         let Some(mut current) = self.table.deployment(due.org, due.id).await? else {
-            return Ok(());
+            return Ok(true);
         };
         let last = current.attempts.last_mut().filter(|attempt| attempt.number == job.attempt);
         let Some(attempt) = last.filter(|attempt| attempt.fetched.is_none()) else {
-            return Ok(());
+            return Ok(true);
         };
         attempt.fetched = Some(FetchedModule::new(Some(digest), None));
         current.version += 1;
@@ -45,12 +41,12 @@ impl Launcher {
         if self.table.change_deployment(due.org, &step).await? == Saved::Lost {
             tracing::warn!(deployment = %due.id, "the digest of its image is not recorded");
         }
-        Ok(())
+        Ok(true)
     }
 }
 
 /// Whether it has run an image by its tag, and it is not recorded yet which one that was.
-fn lacks_digest(deployment: &Deployment) -> bool {
+pub(crate) fn lacks_digest(deployment: &Deployment) -> bool {
     let by_tag = deployment
         .container
         .as_ref()

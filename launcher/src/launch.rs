@@ -56,6 +56,11 @@ impl Launcher {
                 return self.save(due, deployment).await;
             }
         }
+        if let Err(refusal) = environment.check_resource(&deployment) {
+            let failure = Failure::new(FailureClass::Config, refusal.to_string());
+            lifecycle::end_without_attempt(&mut deployment, Outcome::Failed(failure), now);
+            return self.save(due, deployment).await;
+        }
         // While it waits, it keeps its environment's runner.
         let mut waiting = deployment.clone();
         let fallback;

@@ -30,11 +30,11 @@ entity:
   driver_inputs:
     values:
       use_default_backend: true
-      variables: { bucket: "${context.app.id}-${context.res.id}", size: 1 }
+      variables: { bucket: "${context.app.id}-${context.res.id}" }
       files:
         main.tf: |
           variable "bucket" {}
-          variable "size" {}
+          variable "size" { default = 1 }
           variable "token" { sensitive = true }
           resource "terraform_data" "bucket" { input = "$\{var.bucket} of $\{file("names/$\{var.size}.txt")}" }
           output "name" { value = terraform_data.bucket.output }
@@ -145,6 +145,9 @@ async fn a_module_of_a_definition_makes_a_resource_with_a_state_of_its_own() {
     let counts = counts.map(|what| again["metrics"][format!("num_tf_resources_{what}")].as_u64());
     assert_eq!(counts, [Some(0), Some(1), Some(0)], "its own state is found again: {again}");
     assert_eq!(outputs(server, "s3#photos")["name"]["value"], "shop-photos of large");
+    let set =
+        server.canyon(&["deploy", PROJECT, ENV, "--resource", "s3", "--param", "bucket=mine"]);
+    assert!(set.stderr.contains("is set by the definition"), "{}", set.stderr);
     deployed(server, "s3#videos");
     deployed(server, "dns");
     let of_dns = outputs(server, "dns");
@@ -157,7 +160,8 @@ async fn a_module_of_a_definition_makes_a_resource_with_a_state_of_its_own() {
     assert_eq!(resources(server), ["s3.default#photos", "s3.default#videos", "dns.default#main"]);
     assert_eq!(states_in_use(&site), 4, "and that of the environment");
     let log = server.canyon(&["logs", photos["id"].as_str().unwrap()]);
-    assert!(!log.done().contains("hunter-2-hunter"), "{}", log.stdout);
+    let log = log.done();
+    assert!(!log.contains("hunter-2-hunter") && !log.contains("left no state"), "{log}");
 
     run(server, "destroy", &["--resource", "s3#videos"]);
     assert_eq!(resources(server), ["s3.default#photos", "dns.default#main"]);
@@ -183,6 +187,23 @@ async fn a_resource_whose_module_fails_is_not_forgotten() {
     let listed = yaml(server, &["list", "resources", PROJECT, ENV]);
     assert_eq!(listed[1]["status"], "failed", "{listed}");
     assert_eq!(states_in_use(&site), 2, "it has made something");
+    let broken = r#"
+apiVersion: entity.humanitec.io/v1b1
+kind: Definition
+metadata: { id: broken }
+entity:
+  name: Broken
+  type: broken
+  driver_type: humanitec/opentofu-container-runner
+  driver_inputs: { values: { files: { main.tf: "resource {" } } }
+  criteria: [{}]
+"#;
+    fs::write(server.path("broken.yaml"), broken).unwrap();
+    server.canyon(&["create", "-f", "broken.yaml"]).done();
+    let failed = server.canyon(&["deploy", PROJECT, ENV, "--resource", "broken", "--yes"]);
+    assert_eq!(failed.code, 1, "{}", failed.stderr);
+    assert_eq!(resources(server).len(), 2, "it has made nothing");
+
     let refused = server.canyon(&["delete", "definition", "dns"]);
     assert!(refused.stderr.contains("resource `dns.default#main`"), "{}", refused.stderr);
     server.canyon(&["delete", "definition", "dns", "--force"]).done();

@@ -88,6 +88,14 @@ fn text(deployment: &Deployment, outputs: &BTreeMap<String, ModuleOutput>) -> St
     ];
     if let Some(resource) = &deployment.resource {
         rows.push(vec!["resource".to_owned(), resource.clone()]);
+        if deployment.plan_only
+            && deployment.kind == "container"
+            && deployment.status == "succeeded"
+        {
+            let differs = deployment.metrics.num_tf_resources_changed.unwrap_or_default() > 0;
+            let found = if differs { "drifted" } else { "in sync" };
+            rows.push(vec!["check".to_owned(), found.to_owned()]);
+        }
     } else if !deployment.plan_only && deployment.mode != "state" {
         rows.push(vec!["resources".to_owned(), resources(deployment)]);
     }

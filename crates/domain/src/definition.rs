@@ -9,6 +9,7 @@ pub mod affected;
 mod container_job;
 pub mod criterion;
 mod driver_inputs;
+mod evaluation;
 pub mod matching;
 pub mod module_job;
 pub mod placeholder;

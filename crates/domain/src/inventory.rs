@@ -2,7 +2,7 @@
 
 pub use crate::deletion_protection::DeletionProtection;
 
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, Mode};
 use crate::deployment_queue::DeploymentQueue;
 use crate::display_name::DisplayName;
 use crate::environment_state::StorageMismatch;
@@ -12,7 +12,7 @@ use crate::ids::{
 };
 use crate::job::StateTask;
 use crate::module_record::ModuleRecord;
-use crate::resource::ResourceSet;
+use crate::resource::{ResourceRefusal, ResourceSet};
 use crate::runner::agents::ProfileName;
 use crate::runner_rules::{Rule, RuleTarget, Scope};
 use crate::scoped_role::Target;
@@ -217,9 +217,24 @@ impl Environment {
         former: &[StateStorage],
     ) -> Result<(), StorageMismatch> {
         // A new resource begins with its first launch.
-        self.resources.record_launch(deployment);
+        self.resources.begin(deployment);
         let module = self.module_of_mut(deployment);
         module.map_or(Ok(()), |module| module.record_state_location(deployment, storage, former))
+    }
+
+    /// Whether `deployment`, which has the turn, may run for its resource. A destroy of one that is gone finds nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceRefusal`].
+    pub fn check_resource(&self, deployment: &Deployment) -> Result<(), ResourceRefusal> {
+        let is_destroy = deployment.mode == Mode::Destroy;
+        match deployment.resource().filter(|_| !deployment.plan_only) {
+            Some(name) if !is_destroy || self.resources.get(name).is_some() => {
+                self.resources.check(name, deployment.kind())
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// The storage that `deployment` uses, and the state handling of its job: as [`ModuleRecord::state_for_job`].

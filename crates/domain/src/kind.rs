@@ -36,6 +36,14 @@ impl Kind {
         }
     }
 
+    /// What makes a resource, in a sentence.
+    pub(crate) const fn maker(self) -> &'static str {
+        match self {
+            Self::Tofu => "an OpenTofu module",
+            Self::Container => "a container job",
+        }
+    }
+
     /// The name in the API and in tokens.
     pub const fn as_str(self) -> &'static str {
         self.facts().name

@@ -3,9 +3,8 @@
 use super::*;
 use crate::deadline::{Observation, QUEUE_CHECK, STOP_PROOF_TIMEOUT};
 use crate::deadline::{Step, next_step, observed, stopping};
-use crate::deployment::{Mode, StoredResults};
-use crate::failure::{Failure, FailureClass, MAX_ATTEMPTS};
 use crate::ids::{DeploymentId, EnvUuid};
+use crate::{deployment::Mode, failure::MAX_ATTEMPTS};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use uuid::Uuid;

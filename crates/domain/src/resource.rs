@@ -128,6 +128,31 @@ impl Resource {
     }
 }
 
+/// Why no job may run for a resource.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResourceRefusal {
+    /// The environment has no room for one more.
+    #[error(
+        "the environment has {MAX_RESOURCES} resources, the most that one may have: destroy those that are not needed"
+    )]
+    Full,
+    /// A job of another kind would leave behind what the former one has created.
+    #[error(
+        "resource `{name}` was made by {}, and would now be made by {}, which does not know what that has left: destroy it first, \
+         with `canyon destroy PROJECT ENV --resource {name}`",
+        .made_by.maker(),
+        .kind.maker()
+    )]
+    OtherKind {
+        /// The resource.
+        name: Box<ResourceName>,
+        /// What has made it.
+        made_by: Kind,
+        /// What would.
+        kind: Kind,
+    },
+}
+
 /// The resources of an environment, in the order of their creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -159,22 +184,16 @@ impl ResourceSet {
         self.0.iter_mut().find(|resource| resource.name == *name)
     }
 
-    /// Whether a deployment may begin for the resource `name`: it exists, or there is room for one more.
-    pub fn has_room_for(&self, name: &ResourceName) -> bool {
-        self.0.len() < MAX_RESOURCES || self.get(name).is_some()
-    }
-
-    /// Records that `deployment` is being launched, perhaps again.
-    pub(crate) fn record_launch(&mut self, deployment: &Deployment) {
-        let Some(name) = deployment.resource().filter(|_| !deployment.plan_only) else { return };
-        let attempt = deployment.attempts.last();
-        let now = attempt.map_or(deployment.created_at, |attempt| attempt.launched_at);
-        let at = self.0.iter().position(|resource| resource.name == *name);
-        if at.is_none() && deployment.mode == Mode::Destroy {
+    /// Lets the resource of `deployment` begin, if it does not exist yet.
+    pub(crate) fn begin(&mut self, deployment: &Deployment) -> Option<&mut Resource> {
+        let name = deployment.resource().filter(|_| !deployment.plan_only)?;
+        let is_known = self.get(name).is_some();
+        if !is_known && deployment.mode == Mode::Destroy {
             // An earlier destroy in the queue has removed it.
-            return;
+            return None;
         }
-        let at = at.unwrap_or_else(|| {
+        if !is_known {
+            let now = deployment.created_at;
             self.0.push(Resource {
                 name: name.clone(),
                 status: ResourceStatus::Creating,
@@ -186,12 +205,19 @@ impl ResourceSet {
                 created_at: now,
                 updated_at: now,
             });
-            self.0.len() - 1
-        });
-        let resource = &mut self.0[at];
+        }
+        let resource = self.get_mut(name)?;
         if deployment.kind().facts().has_state {
             resource.module.get_or_insert_default();
         }
+        Some(resource)
+    }
+
+    /// Records that `deployment` is being launched, perhaps again.
+    pub(crate) fn record_launch(&mut self, deployment: &Deployment) {
+        let attempt = deployment.attempts.last();
+        let now = attempt.map_or(deployment.created_at, |attempt| attempt.launched_at);
+        let Some(resource) = self.begin(deployment) else { return };
         if let Some(module) = &mut resource.module {
             module.record_launch(deployment);
         }
@@ -210,6 +236,23 @@ impl ResourceSet {
         (resource.status, resource.updated_at) = (status, now);
     }
 
+    /// Why no job of `kind` may run for the resource `name`. Those before it in the queue may have changed that since its
+    /// acceptance.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceRefusal`].
+    pub fn check(&self, name: &ResourceName, kind: Kind) -> Result<(), ResourceRefusal> {
+        match self.get(name) {
+            Some(found) if found.kind() != kind => {
+                let name = Box::new(name.clone());
+                Err(ResourceRefusal::OtherKind { name, made_by: found.kind(), kind })
+            }
+            None if self.0.len() >= MAX_RESOURCES => Err(ResourceRefusal::Full),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Records the end of `deployment`.
     pub(crate) fn record_end(&mut self, deployment: &Deployment) {
         let Some(name) = deployment.resource() else { return };
@@ -219,7 +262,9 @@ impl ResourceSet {
             return;
         }
         if deployment.plan_only {
-            self.0[at].last_check = Some(check_of(deployment));
+            if deployment.container.is_some() {
+                self.0[at].last_check = Some(check_of(deployment));
+            }
             return;
         }
         let has_begun = deployment.began_to_apply();

@@ -113,13 +113,53 @@ fn a_check_says_whether_its_resource_differs_until_a_deployment_changes_that() {
 #[test]
 fn a_set_has_room_for_what_it_has_and_for_one_more_below_its_limit() {
     let mut resources = ResourceSet::default();
+    let check = |resources: &ResourceSet, name: &str| {
+        resources.check(&name.parse().unwrap(), Kind::Container)
+    };
     for number in 0..MAX_RESOURCES {
         let name = format!("s3#r{number}");
-        assert!(resources.has_room_for(&name.parse().unwrap()));
+        assert_eq!(check(&resources, &name), Ok(()));
         run(&mut resources, &deployment(1, &name, "deploy", "succeeded", true));
     }
-    assert!(!resources.has_room_for(&"s3#more".parse().unwrap()));
-    assert!(resources.has_room_for(&"s3#r7".parse().unwrap()));
+    assert_eq!(check(&resources, "s3#more"), Err(ResourceRefusal::Full));
+    assert_eq!(check(&resources, "s3#r7"), Ok(()));
+    let other = resources.check(&"s3#r7".parse().unwrap(), Kind::Tofu).unwrap_err();
+    assert!(
+        other
+            .to_string()
+            .contains("was made by a container job, and would now be made by an OpenTofu module")
+    );
+}
+
+/// The same for a module.
+fn module(number: u128, status: &str, has_begun: bool) -> Deployment {
+    let resource = Some(Box::new("s3".parse().unwrap()));
+    Deployment {
+        container: None,
+        resource,
+        ..deployment(number, "s3", "deploy", status, has_begun)
+    }
+}
+
+/// As [`run`], as an environment does it for a module.
+fn run_module(resources: &mut ResourceSet, deployment: &Deployment) {
+    resources.record_launch(deployment);
+    let resource = resources.get_mut(deployment.resource().unwrap());
+    let module = resource.and_then(|resource| resource.module.as_mut());
+    module.unwrap().record_end(deployment, 0);
+    resources.record_end(deployment);
+}
+
+#[test]
+fn a_module_that_fails_before_its_apply_leaves_no_resource() {
+    let mut resources = ResourceSet::default();
+    run_module(&mut resources, &module(1, "failed", false));
+    assert!(resources.is_empty());
+    run_module(&mut resources, &module(2, "failed", true));
+    assert_eq!(resources.iter().next().unwrap().status, ResourceStatus::Failed);
+    let plan = Deployment { plan_only: true, ..module(3, "succeeded", false) };
+    run_module(&mut resources, &plan);
+    assert_eq!(resources.iter().next().unwrap().last_check, None, "a plan is no check");
 }
 
 proptest! {

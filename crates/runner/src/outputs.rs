@@ -91,6 +91,11 @@ pub fn for_delivery(
     advice: &str,
     log: &mut Log,
 ) -> Outputs {
+    let before = all.len();
+    all.retain(|name, _| secrets.text(name) == *name);
+    if all.len() < before {
+        log.warn("an output whose name contains a secret variable is not in the result");
+    }
     for name in mark_secret(&mut all, secrets) {
         log.warn(&format!(
             "the output `{name}` contains a secret variable, so it counts as sensitive; {advice}"

@@ -2,7 +2,7 @@
 
 use super::App;
 use super::deploy::DeploymentRequest;
-use super::resource_jobs::{nothing_created, refuse_full};
+use super::resource_jobs::{check_resource, nothing_created};
 use super::runners::stored_definition;
 use super::variable_sets::missing_store;
 use crate::app::error::AppError;
@@ -10,6 +10,7 @@ use canyon_domain::container::{ContainerJob, ContainerTask};
 use canyon_domain::defined_place::DefinedPlace;
 use canyon_domain::deployment::Mode;
 use canyon_domain::inventory::Environment;
+use canyon_domain::kind::Kind;
 use canyon_domain::principal::Principal;
 use canyon_domain::resource_name::ResourceName;
 use canyon_domain::runner::container_limits::ContainerRefusal;
@@ -41,7 +42,7 @@ impl App {
         if needs_resource && environment.resources.get(resource).is_none() {
             return Err(nothing_created(environment, resource, order.plan_only));
         }
-        refuse_full(environment, resource)?;
+        check_resource(environment, resource, Kind::Container)?;
         let references: Vec<_> = job.secret_references().collect();
         let stores = self.configurations_of(by.org, references.iter().map(|(_, one)| *one)).await?;
         let missing = references.iter().find(|(_, one)| !stores.contains_key(&one.store));
@@ -49,6 +50,17 @@ impl App {
             let reason = missing_store(&reference.store);
             return Err(AppError::invalid(format!("container.{path}"), reason));
         }
+        self.check_on_runner(by, job, environment, place).await
+    }
+
+    /// Refuses a container job that the runner cannot or may not run.
+    pub(super) async fn check_on_runner(
+        &self,
+        by: &Principal,
+        job: &ContainerJob,
+        environment: &Environment,
+        place: Option<&DefinedPlace>,
+    ) -> Result<(), AppError> {
         let other = place.and_then(|place| place.runner.as_ref());
         let runner = self.table.runner(by.org, other.unwrap_or(&environment.runner_id)).await?;
         let Some(runner) = runner else { return Ok(()) };
@@ -65,8 +77,8 @@ impl App {
             ContainerRefusal::Grace { .. } => {
                 AppError::invalid("container.grace_seconds", refusal.to_string())
             }
-            ContainerRefusal::Size { field, .. } => {
-                AppError::invalid(format!("container.{field}"), refusal.to_string())
+            ContainerRefusal::Size { field, reason, .. } => {
+                AppError::invalid(format!("container.{field}"), reason.clone())
             }
         };
         let grace = job.grace_seconds();

@@ -15,6 +15,7 @@ use canyon_domain::definition::resolution::{
 use canyon_domain::definition::{Definition, DefinitionId};
 use canyon_domain::ids::{EnvId, ProjectId, RunnerId};
 use canyon_domain::inventory::Environment;
+use canyon_domain::kind::Kind;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::resource_name::ResourceName;
 use canyon_store::blob_keys::BlobKey;
@@ -151,6 +152,14 @@ impl App {
             Err(error) => Err(error.to_string()),
             Ok(resolved) => {
                 let place = self.place_of(by, &resolved, &environment).await?;
+                let place = match place {
+                    Ok(place) => {
+                        let refusal =
+                            self.refusal_of(by, name, &resolved, &environment, place.as_ref());
+                        refusal.await?.map_or(Ok(place), Err)
+                    }
+                    Err(reason) => Err(reason),
+                };
                 place.map(|place| {
                     let cluster = place.as_ref().and_then(DefinedPlace::cluster_name);
                     let runner = place.and_then(|place| place.runner);
@@ -164,6 +173,33 @@ impl App {
             }
         };
         Ok(Explained { considered, job })
+    }
+
+    /// Why a deployment would be refused although its definition has a job and a place.
+    async fn refusal_of(
+        &self,
+        by: &Principal,
+        name: &ResourceName,
+        of: &Resolved,
+        environment: &Environment,
+        place: Option<&DefinedPlace>,
+    ) -> Result<Option<String>, AppError> {
+        let ResourceJob::Container(job) = &of.job else {
+            let checked = environment.resources.check(name, Kind::Tofu);
+            return Ok(checked.err().map(|refusal| refusal.to_string()));
+        };
+        if let Err(refusal) = environment.resources.check(name, Kind::Container) {
+            return Ok(Some(refusal.to_string()));
+        }
+        let refused = self.check_on_runner(by, job, environment, place).await;
+        match refused {
+            Ok(()) => Ok(None),
+            Err(failure) if failure.is_failure() => Err(failure),
+            Err(refusal) if refusal.fields().iter().next().is_some() => {
+                Ok(Some(refusal.fields().to_string()))
+            }
+            Err(refusal) => Ok(Some(refusal.message().to_owned())),
+        }
     }
 
     async fn resolve_with(

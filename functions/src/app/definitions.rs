@@ -5,7 +5,9 @@ use crate::app::error::AppError;
 use canyon_domain::definition::affected::{Affected, affected};
 use canyon_domain::definition::criterion::Criterion;
 use canyon_domain::definition::matching::rival;
-use canyon_domain::definition::secrets::{Leaf, OPENED, each_leaf, is_placeholder, leaf};
+use canyon_domain::definition::secrets::{
+    Leaf, OPENED, each_leaf, from_texts, is_placeholder, leaf,
+};
 use canyon_domain::definition::{Definition, DefinitionId, StoredDefinition};
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::OrgUuid;
@@ -143,9 +145,11 @@ impl App {
             }
             DefinitionChange::Replace(next) => (**next).clone(),
             DefinitionChange::Merge(patch) => {
-                refuse_sealed(patch)?;
+                let mut patch = in_stored_words(patch);
+                refuse_sealed(&patch)?;
+                replace_secrets(&mut patch);
                 let mut body = body_of(of);
-                merge_patch(&mut body, Value::Object(patch.clone()));
+                merge_patch(&mut body, Value::Object(patch));
                 let merged = Definition::parse_changed(body)?;
                 if merged.id != of.id {
                     return Err(AppError::invalid("id", "cannot be changed"));
@@ -274,6 +278,41 @@ fn path_of(id: &DefinitionId) -> String {
 /// A sealed secret that was copied to another organization, definition or path does not open there.
 fn sealing_context(org: OrgUuid, id: &DefinitionId, path: &str) -> String {
     format!("resource-definition#{org}#{id}#{path}")
+}
+
+/// The patch with its `secrets` as `secret_refs`, and without the secrets that a reader sees as `{"sealed": true}`: they stay.
+fn in_stored_words(patch: &Map<String, Value>) -> Map<String, Value> {
+    let mut patch = patch.clone();
+    let Some(Value::Object(inputs)) = patch.get_mut("driver_inputs") else { return patch };
+    if !inputs.contains_key("secret_refs")
+        && let Some(Value::Object(texts)) = inputs.remove("secrets")
+    {
+        inputs.insert("secret_refs".to_owned(), Value::Object(from_texts(texts)));
+    }
+    if let Some(Value::Object(secrets)) = inputs.get_mut("secret_refs") {
+        leave_out_shown(secrets);
+    }
+    patch
+}
+
+fn leave_out_shown(secrets: &mut Map<String, Value>) {
+    secrets.retain(|_, member| *member != json!({ "sealed": true }));
+    for member in secrets.values_mut().filter_map(Value::as_object_mut) {
+        leave_out_shown(member);
+    }
+}
+
+/// A secret of the patch replaces the one that is stored, and is not merged into it.
+fn replace_secrets(patch: &mut Map<String, Value>) {
+    let inputs = patch.get_mut("driver_inputs").and_then(Value::as_object_mut);
+    let secrets = inputs.and_then(|inputs| inputs.get_mut("secret_refs"));
+    if let Some(secrets) = secrets.and_then(Value::as_object_mut) {
+        each_leaf(secrets, "", &mut |_, members| {
+            for name in ["store", "ref", "version", "value", "sealed"] {
+                members.entry(name).or_insert(Value::Null);
+            }
+        });
+    }
 }
 
 /// Only Canyon seals: a text that it has not sealed cannot be opened.

@@ -19,7 +19,7 @@ use canyon_domain::job::{Bundle, Module};
 use canyon_domain::kind::Kind;
 use canyon_domain::module_task::ModuleTask;
 use canyon_domain::principal::{Principal, Role};
-use canyon_domain::resource::MAX_RESOURCES;
+use canyon_domain::resource::ResourceRefusal;
 use canyon_domain::resource_name::ResourceName;
 
 /// Where the job of a new deployment for a resource is from.
@@ -53,7 +53,7 @@ impl App {
                     "`container.keep_seconds` lets a container stay with its secrets; only an administrator may set it",
                 ));
             }
-            refuse_other_kind(environment, name, Kind::Container)?;
+            check_resource(environment, name, Kind::Container)?;
             let sealed_inputs = self.seal_inputs(by.org, &order.secret_inputs, environment).await?;
             let task = Box::new(ContainerTask::new(name.clone(), job.clone()));
             return Ok(ResourceSource::Container { task, sealed_inputs, place: None });
@@ -75,19 +75,19 @@ impl App {
         let DefinedJob { job, checks, place } =
             self.defined_job(by, name, params, environment).await?;
         match job {
-            // Only a container that exists can be checked.
-            ResourceJob::Container(_) if order.plan_only => {
-                Err(nothing_created(environment, name, true))
-            }
             ResourceJob::Container(mut job) => {
-                refuse_other_kind(environment, name, Kind::Container)?;
+                check_resource(environment, name, Kind::Container)?;
+                if order.plan_only {
+                    // Only a container that exists can be checked.
+                    return Err(nothing_created(environment, name, true));
+                }
                 let values = job.take_secret_values();
                 let sealed_inputs = self.seal_inputs(by.org, &values, environment).await?;
                 let task = ContainerTask { checks, ..ContainerTask::new(name.clone(), *job) };
                 Ok(ResourceSource::Container { task: Box::new(task), sealed_inputs, place })
             }
             ResourceJob::Module(defined) => {
-                refuse_other_kind(environment, name, Kind::Tofu)?;
+                check_resource(environment, name, Kind::Tofu)?;
                 let DefinedModule { module, files, secret_values, references } = *defined;
                 let sealed_inputs = self.seal_inputs(by.org, &secret_values, environment).await?;
                 let task = ModuleTask { resource: name.clone(), files, references };
@@ -147,7 +147,7 @@ impl App {
         module: &Module,
         environment: &Environment,
     ) -> Result<(), AppError> {
-        refuse_full(environment, &task.resource)?;
+        check_resource(environment, &task.resource, Kind::Tofu)?;
         self.check_module(by, module, environment).await?;
         let stores = self.configurations_of(by.org, task.references.values()).await?;
         let missing = task.references.iter().find(|(_, one)| !stores.contains_key(&one.store));
@@ -179,26 +179,14 @@ fn repeats(order: &DeploymentRequest, environment: &Environment, name: &Resource
     order.mode == Mode::Destroy || (order.plan_only && is_container())
 }
 
-/// A job of another kind would leave behind what the former one has created.
-fn refuse_other_kind(
+/// Refuses a job of `kind` for which the environment has no room, or whose resource is of another kind.
+pub(super) fn check_resource(
     environment: &Environment,
     name: &ResourceName,
     kind: Kind,
 ) -> Result<(), AppError> {
-    let Some(found) = environment.resources.get(name).filter(|found| found.kind() != kind) else {
-        return Ok(());
-    };
-    let made_by = |kind: Kind| match kind {
-        Kind::Tofu => "an OpenTofu module",
-        Kind::Container => "a container job",
-    };
-    let (project, env) = (&environment.project_id, &environment.id);
-    Err(AppError::conflict(format!(
-        "resource `{name}` was made by {}, and would now be made by {}, which does not know what that has left: destroy it first \
-         with `canyon destroy {project} {env} --resource {name}`",
-        made_by(found.kind()),
-        made_by(kind),
-    )))
+    let refused = |refusal: ResourceRefusal| AppError::conflict(refusal.to_string());
+    environment.resources.check(name, kind).map_err(refused)
 }
 
 pub(super) fn nothing_created(
@@ -219,15 +207,4 @@ pub(super) fn nothing_created(
             known.join(", ")
         ),
     })
-}
-
-/// Refuses a resource for which the environment has no room.
-pub(super) fn refuse_full(environment: &Environment, name: &ResourceName) -> Result<(), AppError> {
-    if environment.resources.has_room_for(name) {
-        return Ok(());
-    }
-    let id = &environment.id;
-    Err(AppError::conflict(format!(
-        "environment `{id}` has {MAX_RESOURCES} resources, the most that one may have: destroy those that are not needed"
-    )))
 }

@@ -52,9 +52,13 @@ pub(crate) struct Proved {
 }
 
 /// The failure of a job that uses a feature which an older runner would ignore.
-const TOO_OLD: &str = "the canyon-runner in the job's image is older than this Canyon: it cannot move a state, judge one \
-    that is in doubt, limit how much a run deletes, pass variables to a module, use git credentials, read secret stores, use variables of a runner, \
-    read git repositories by the job's identity at a cloud, run a module of an OCI registry, nor run a container job. Use the image of this version: `job.image` of the runner";
+fn too_old(job: &Job, has: u32) -> String {
+    format!(
+        "the canyon-runner in the job's image is older than this Canyon, and does not know all that this job needs: format {} of jobs, \
+         and it knows {has}. Use the image of this version: `job.image` of the runner",
+        job.required_format()
+    )
+}
 
 impl App {
     /// The deployment of an attempt whose token has this hash.
@@ -135,10 +139,11 @@ impl App {
                 Err(reason) => return Err(self.end_unrunnable(of, deployment, &reason).await?),
             };
             if claimant.job_format < job.required_format() {
+                let reason = too_old(&job, claimant.job_format);
                 if !is_new {
-                    return Err(AppError::conflict(TOO_OLD));
+                    return Err(AppError::conflict(reason));
                 }
-                return Err(self.end_unrunnable(of, deployment, TOO_OLD).await?);
+                return Err(self.end_unrunnable(of, deployment, &reason).await?);
             }
             let token = token.expose_secret().to_owned();
             let read_token = Some(keys.read_token(of, job.fence).expose_secret().to_owned());

@@ -9,7 +9,7 @@ use crate::App;
 use crate::app::deploy::Idempotency;
 use crate::app::deployment_request;
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use canyon_api::deployment::{
@@ -36,9 +36,13 @@ use utoipa_axum::routes;
 /// The longest wait of a request in seconds: API Gateway ends a request after 29 s.
 pub(super) const MAX_WAIT: u32 = 25;
 
+/// The longest request to deploy: a container job has files of 1 MiB, and base64 makes more of some.
+const MAX_REQUEST: usize = 2 * 1024 * 1024;
+
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
+        .layer(DefaultBodyLimit::max(MAX_REQUEST))
         .routes(routes!(get))
         .routes(routes!(wait))
         .routes(routes!(cancel))

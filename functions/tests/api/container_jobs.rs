@@ -113,7 +113,7 @@ async fn an_older_runner_gets_no_container_job_and_the_deployment_says_why() {
         matches!(&outcome, Outcome::Failed(failure) if failure.class == FailureClass::Config),
         "{outcome:?}"
     );
-    assert!(ended.message.contains("run a container job"), "{}", ended.message);
+    assert!(ended.message.contains("format 11 of jobs, and it knows 10"), "{}", ended.message);
     assert_eq!(resources(&api).await, [], "its program never ran");
 }
 

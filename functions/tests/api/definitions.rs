@@ -264,3 +264,42 @@ async fn a_secret_output_is_sealed_and_reaches_the_secrets_of_another_resource_a
         assert!(!shown.to_string().contains("hunter-2-hunter"), "{shown}");
     }
 }
+
+#[tokio::test]
+async fn a_few_small_definitions_cannot_make_a_text_of_any_length() {
+    let api = with_config().await;
+    let any = json!([{}]);
+    api.make(DEFS, echo("lol-0", "lol0", &json!({ "a": "x".repeat(1000) }), &any)).await;
+    for number in 1..8 {
+        let before = format!("${{resources.lol{}.outputs.a}}", number - 1).repeat(50);
+        let (id, kind) = (format!("lol-{number}"), format!("lol{number}"));
+        api.make(DEFS, echo(&id, &kind, &json!({ "a": before }), &any)).await;
+    }
+    let files = json!({ "driver_inputs": { "values": { "files": { "a": "${resources.lol7.outputs.a}" } } } });
+    api.make(DEFS, bucket("s3-bucket", &files)).await;
+    let found = explained(&api, "s3#photos").await;
+    let problem = found["problem"].as_str().unwrap();
+    assert!(problem.contains("what its references stand for has more than 1024 KiB"), "{problem}");
+    let refused = api.post("/deployments", order_without_job("deploy", "s3#photos")).await;
+    assert_eq!(refused.0, 409, "{}", refused.1);
+}
+
+#[tokio::test]
+async fn a_change_may_repeat_what_a_reader_sees_and_name_secrets_as_the_first_request_did() {
+    let api = with_config().await;
+    let secrets =
+        json!({ "job": { "variables": { "TOKEN": "first-token", "KEY": "first-key-1" } } });
+    let mut body = bucket("s3-bucket", &json!({}));
+    body["driver_inputs"]["secrets"] = secrets;
+    let made = api.make(DEFS, body).await;
+    let path = format!("{DEFS}/s3-bucket");
+    let again = json!({ "driver_inputs": made["driver_inputs"] });
+    assert_eq!(api.patch(&path, again).await.0, 200, "nothing changes");
+    let text = json!({ "driver_inputs": { "secrets": { "job": { "variables": { "KEY": "second-key" } } } } });
+    let changed = api.patch(&path, text).await;
+    assert_eq!(changed.0, 200, "{}", changed.1);
+    let (_, claimed) = begin(&api, order_without_job("deploy", "s3")).await;
+    let values: Vec<_> =
+        claimed["variables"].as_array().unwrap().iter().map(|one| one["value"].clone()).collect();
+    assert_eq!(values, ["second-key", "first-token"]);
+}

@@ -54,6 +54,10 @@ async fn each_resource_has_a_state_of_its_own() {
         "that of the environment is another: {places:?}"
     );
 
+    let mut set = order_without_job("deploy", "s3#photos");
+    set["params"] = json!({ "size": 2 });
+    let refused = api.post("/deployments", set).await;
+    assert_eq!(refused.0, 409, "{}", refused.1);
     let again = leaves(&api, "deploy", "s3#photos", 2, 2).await;
     assert_eq!(again["state"]["place"], places[0].as_str());
     let environment = shown_environment(&api).await;

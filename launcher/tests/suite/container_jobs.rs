@@ -234,3 +234,31 @@ async fn the_container_of_a_failed_job_is_not_removed_before_its_time() {
     world.reconcile(due).await;
     assert!(script.count("forget") > before);
 }
+
+#[tokio::test]
+async fn a_job_of_another_kind_than_its_resource_ends_without_a_start() {
+    let (world, org, script) = with_engine(json!({})).await;
+    let due = world.accept_container(org, job(), ENGINE, &[]).await;
+    let (mut deployment, mut environment) = (world.read(due).await, world.environment(due).await);
+    // One before it in the queue was a module for the same resource.
+    let name = deployment.resource().cloned().map(Box::new);
+    environment.record_launch(&Deployment {
+        container: None,
+        resource: name,
+        ..deployment.clone()
+    });
+    deployment.version += 1;
+    environment.version += 1;
+    let step = DeploymentChange {
+        deployment: &deployment,
+        environment: EnvironmentChange::Save(&environment),
+        next: None,
+        wake: Wake::None,
+        record: None,
+    };
+    assert_eq!(world.table.change_deployment(org, &step).await.unwrap(), Saved::Yes);
+    let ended = reconciled(&world, due).await;
+    assert_eq!(ended.status, Status::Failed);
+    assert!(ended.message.contains("was made by an OpenTofu module"), "{}", ended.message);
+    assert_eq!(script.count("start"), 0);
+}

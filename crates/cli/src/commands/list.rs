@@ -186,7 +186,12 @@ pub(crate) async fn run(
         What::Resources { project, environment } => {
             let environment = Resource::environment(project, environment);
             let found = environment_resources::read(client, &environment).await?;
-            let rows = found.iter().map(json).collect::<Result<_, _>>()?;
+            let mut rows: Vec<Value> = found.iter().map(json).collect::<Result<_, _>>()?;
+            if output.format == Format::Table {
+                for row in &mut rows {
+                    row["last_check"] = row["last_check"]["status"].take();
+                }
+            }
             output.list(rows, &RESOURCE_COLUMNS)?;
             return Ok(Exit::Ok);
         }
@@ -214,7 +219,7 @@ pub(crate) async fn run(
 }
 
 const RESOURCE_COLUMNS: [&str; 6] =
-    ["name", "status", "last_check.status", "deployment_id", "created_at", "updated_at"];
+    ["name", "status", "last_check", "deployment_id", "created_at", "updated_at"];
 
 const DEPLOYMENT_COLUMNS: [&str; 8] = [
     "id",

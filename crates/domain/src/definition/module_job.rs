@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 const TEXT: Shape =
     Shape { rule: "text", max: 1024, fits: |text| !text.is_empty(), published: None, format: None };
 
+const PARAMETER: &str = "is set by the definition, so no parameter of the resource may set it";
+
 /// A module that a definition describes.
 #[derive(Clone, Debug)]
 pub struct DefinedModule {
@@ -31,8 +33,8 @@ pub struct DefinedModule {
     pub references: BTreeMap<String, SecretReference>,
 }
 
-/// Reads the inputs, in which no placeholders are left. `params` are those of the resource, for variables of the same name. The
-/// faults have paths below `driver_inputs`.
+/// Reads the inputs, in which no placeholders are left. `params` are those of the resource, for variables that the definition does
+/// not set: its author decides which ones a deployer may choose. The faults have paths below `driver_inputs`.
 pub(super) fn read(
     values: &Map<String, Value>,
     secret: &Map<String, Value>,
@@ -79,8 +81,13 @@ fn read_values(
         fields.fault("files", format!("have {length} bytes; {MAX_SOURCE_CODE} are allowed"));
     }
     let mut variables = fields.free_object("variables").unwrap_or_default();
-    variables
-        .extend(params.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+    for (name, value) in params.into_iter().flatten() {
+        if variables.contains_key(name) {
+            fields.fault(&format!("variables.{name}"), PARAMETER);
+        } else {
+            variables.insert(name.clone(), value.clone());
+        }
+    }
     let mut inputs = BTreeMap::new();
     for (name, value) in variables {
         if !is_variable_name(&name) {
@@ -188,7 +195,10 @@ fn read_secrets(secret: &Map<String, Value>, module: &mut DefinedModule, faults:
                 "needs the id of a secret store as `store`, and texts as `ref` and `version`",
             );
         }
-        module.module.inputs.remove(name);
+        if module.module.inputs.remove(name).is_some() {
+            let reason = "is set by `variables`, or by a parameter of the resource, too";
+            faults.add(format!("secret_refs.variables.{name}"), reason);
+        }
     });
 }
 
@@ -210,7 +220,7 @@ mod tests {
         let values = json!({
             "source": { "url": "https://git.example.com/a.git", "ref": "main", "path": "/modules/s3", "username": "bot" },
             "files": { "a/../terraform.tfvars.json": "{}", "b.tf": { "content": "" } },
-            "variables": { "size": 1, "names": ["a"], "password": "replaced" },
+            "variables": { "names": ["a"] },
             "runner": { "namespace": "jobs", "pod_template": "spec: {}\n" }, "use_default_backend": true,
         });
         let secret = json!({ "variables": {
@@ -223,7 +233,7 @@ mod tests {
         );
         let inputs: Vec<_> =
             read.module.inputs.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        assert_eq!(inputs, ["names [\"a\"]", "size 2"], "the parameters of the resource come last");
+        assert_eq!(inputs, ["names [\"a\"]", "size 2"], "and the parameters of the resource");
         assert_eq!(read.files.into_keys().collect::<Vec<_>>(), ["b.tf", "terraform.tfvars.json"]);
         assert_eq!(read.references["password"].to_string(), "team: shop/db#password");
         assert_eq!(read.secret_values.into_keys().collect::<Vec<_>>(), ["token"]);
@@ -239,6 +249,13 @@ mod tests {
             "source": { "password": { "value": "x" } }, "job": { "variables": { "A": { "value": "x" } } },
         });
         insta::assert_snapshot!(read_from(&values, &secret).unwrap_err());
+        let values = json!({ "files": { "a.tf": "" }, "variables": { "size": 1 } });
+        let set = read_from(&values, &json!({})).unwrap_err();
+        assert!(set.starts_with("`values.variables.size` is set by the definition"), "{set}");
+        let values = json!({ "files": { "a.tf": "" } });
+        let secret = json!({ "variables": { "size": { "value": "hunter2" } } });
+        let secret = read_from(&values, &secret).unwrap_err();
+        assert!(secret.starts_with("`secret_refs.variables.size` is set by"), "{secret}");
         let nothing = read_from(&json!({}), &json!({})).unwrap_err();
         assert_eq!(nothing, "`values.source` or `files` is required: the module");
     }

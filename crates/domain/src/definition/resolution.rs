@@ -5,13 +5,14 @@
 
 use super::container_job;
 use super::criterion::MatchTarget;
-use super::matching::choose;
+pub use super::evaluation::Outputs;
+use super::evaluation::{AGENT_URL, Evaluated, MAX_RESOLVED, escaped, outputs_of, spend};
+use super::matching::{ChooseError, choose};
 use super::module_job::{self, DefinedModule};
 use super::placeholder::{self, OutputReference, Part};
 use super::placement::Placement;
 use super::resolve_error::MAX_DEPTH;
 pub use super::resolve_error::ResolveError;
-use super::template::{self, Data};
 use super::{Definition, DefinitionId, Driver, DriverWork, secrets};
 use crate::container::ContainerJob;
 use crate::field_error::FieldErrors;
@@ -21,6 +22,7 @@ use crate::run_context::{ESCAPED_OPENING, OPENING};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 
 /// The inputs of a template that make secret outputs.
 const SECRET_TEMPLATES: &str = "templates.secrets";
@@ -36,9 +38,6 @@ enum Exposure {
 
 /// The values and the secrets of a driver's inputs.
 type Inputs = (Map<String, Value>, Map<String, Value>);
-
-/// Outputs by name.
-pub type Outputs = Map<String, Value>;
 
 /// What is known of the organization and the environment.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +112,8 @@ pub fn resolve(
     params: &Map<String, Value>,
     known: Known<'_>,
 ) -> Result<Resolved, ResolveError> {
-    let mut resolver = Resolver { known, stack: Vec::new(), done: BTreeMap::new() };
+    let (stack, done, left) = (Vec::new(), BTreeMap::new(), MAX_RESOLVED);
+    let mut resolver = Resolver { known, stack, done, left };
     let definition = choose(known.definitions, name, known.target)?;
     let unusable = |reason: String| unusable(definition, name, reason);
     if definition.driver.work() == DriverWork::Nothing {
@@ -155,17 +155,12 @@ fn faults_text(faults: &FieldErrors) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The outputs of a definition without a container job.
-#[derive(Clone, Debug, Default)]
-struct Evaluated {
-    outputs: Outputs,
-    secrets: Outputs,
-}
-
 struct Resolver<'a> {
     known: Known<'a>,
     stack: Vec<ResourceName>,
-    done: BTreeMap<ResourceName, Evaluated>,
+    done: BTreeMap<ResourceName, Rc<Evaluated>>,
+    /// How many more bytes references may stand for.
+    left: usize,
 }
 
 impl Resolver<'_> {
@@ -179,10 +174,19 @@ impl Resolver<'_> {
     ) -> Result<bool, ResolveError> {
         let config: ResourceName =
             config.parse().map_err(|error| unusable(of, name, format!("{error}")))?;
-        let Evaluated { mut outputs, secrets } = self.evaluate(&config)?;
+        let evaluated = match self.evaluate(&config) {
+            // Without one, the job runs where the runner of the environment runs it.
+            Err(ResolveError::Choose(ChooseError::None { name: missing, .. }))
+                if *missing == config =>
+            {
+                Rc::default()
+            }
+            other => other?,
+        };
+        let Evaluated { outputs, secrets } = &*evaluated;
         let wrong = |what: &str| unusable(of, name, format!("`{config}` {what}"));
-        match outputs.remove("cluster") {
-            Some(Value::Object(cluster)) => placement.cluster = Some(cluster),
+        match outputs.get("cluster") {
+            Some(Value::Object(cluster)) => placement.cluster = Some(cluster.clone()),
             None | Some(Value::Null) => {}
             Some(_) => return Err(wrong("has an output `cluster` that is no object")),
         }
@@ -199,7 +203,7 @@ impl Resolver<'_> {
             }
             Some(_) => return Err(wrong("has an output `agent_url` that is no text")),
         }
-        match outputs.remove("skip_permission_checks") {
+        match outputs.get("skip_permission_checks") {
             None | Some(Value::Null | Value::Bool(true)) => Ok(false),
             Some(Value::Bool(false)) => Ok(true),
             Some(_) => {
@@ -208,9 +212,9 @@ impl Resolver<'_> {
         }
     }
 
-    fn evaluate(&mut self, name: &ResourceName) -> Result<Evaluated, ResolveError> {
+    fn evaluate(&mut self, name: &ResourceName) -> Result<Rc<Evaluated>, ResolveError> {
         if let Some(done) = self.done.get(name) {
-            return Ok(done.clone());
+            return Ok(Rc::clone(done));
         }
         let is_cycle = self.stack.contains(name);
         if is_cycle || self.stack.len() >= MAX_DEPTH {
@@ -230,15 +234,21 @@ impl Resolver<'_> {
                 outputs.into_iter().map(|(name, value)| (name, escaped(value))).collect()
             };
             let ResourceOutputs { open, secret } = outputs;
-            return Ok(Evaluated { outputs: escaped(open), secrets: escaped(secret) });
+            let evaluated = Evaluated { outputs: escaped(open), secrets: escaped(secret) };
+            return Ok(self.keep(name, evaluated));
         }
         self.stack.push(name.clone());
         let inputs = self.inputs(definition, name)?;
         self.stack.pop();
-        let evaluated =
-            outputs_of(definition, inputs).map_err(|reason| unusable(definition, name, reason))?;
-        self.done.insert(name.clone(), evaluated.clone());
-        Ok(evaluated)
+        let evaluated = outputs_of(definition, inputs, &mut self.left);
+        let evaluated = evaluated.map_err(|reason| unusable(definition, name, reason))?;
+        Ok(self.keep(name, evaluated))
+    }
+
+    fn keep(&mut self, name: &ResourceName, evaluated: Evaluated) -> Rc<Evaluated> {
+        let evaluated = Rc::new(evaluated);
+        self.done.insert(name.clone(), Rc::clone(&evaluated));
+        evaluated
     }
 
     /// The inputs of the driver, with the values of their placeholders.
@@ -334,7 +344,8 @@ impl Resolver<'_> {
         path: &str,
     ) -> Result<(), ResolveError> {
         let other = referred(reference, definition, name)?;
-        let Evaluated { outputs, secrets } = self.evaluate(&other)?;
+        let evaluated = self.evaluate(&other)?;
+        let Evaluated { outputs, secrets } = &*evaluated;
         let first = reference.path.first().map_or("", String::as_str);
         if outputs.contains_key(first) || !secrets.contains_key(first) {
             return Ok(());
@@ -352,15 +363,18 @@ impl Resolver<'_> {
     ) -> Result<Value, ResolveError> {
         let path = &reference.path;
         let other = referred(reference, definition, name)?;
-        let Evaluated { outputs, secrets } = self.evaluate(&other)?;
+        let evaluated = self.evaluate(&other)?;
+        let Evaluated { outputs, secrets } = &*evaluated;
         let names: Vec<_> = path.iter().map(String::as_str).collect();
-        let found = secrets::at(&outputs, &names).or_else(|| secrets::at(&secrets, &names));
-        found.cloned().ok_or_else(|| ResolveError::NoOutput {
+        let found = secrets::at(outputs, &names).or_else(|| secrets::at(secrets, &names));
+        let found = found.ok_or_else(|| ResolveError::NoOutput {
             definition: definition.id.clone(),
             resource: Box::new(other),
             output: path.join("."),
             known: outputs.keys().chain(secrets.keys()).cloned().collect(),
-        })
+        })?;
+        let is_within = spend(&mut self.left, found);
+        is_within.map(|()| found.clone()).map_err(|reason| unusable(definition, name, reason))
     }
 }
 
@@ -376,43 +390,4 @@ fn referred(
     format!("{resource_type}.{class}#{id}").parse().map_err(|error| {
         unusable(definition, name, format!("it refers to a resource that {error}"))
     })
-}
-
-/// What stands before the id of a runner in an `agent_url`.
-const AGENT_URL: &str = "agent://";
-
-fn outputs_of(definition: &Definition, (values, secrets): Inputs) -> Result<Evaluated, String> {
-    Ok(match definition.driver {
-        Driver::Template => {
-            let data = Data { values: &values, secrets: &secrets, inputs: &Map::new() };
-            let render = |name: &str| {
-                template::render(name, data)
-                    .map_err(|reason| format!("its template `{name}` {reason}"))
-            };
-            Evaluated { outputs: render("outputs")?, secrets: render("secrets")? }
-        }
-        Driver::Agent => {
-            let id = values.get("id").and_then(Value::as_str).unwrap_or_default();
-            let url = ("url".to_owned(), Value::String(format!("{AGENT_URL}{id}")));
-            Evaluated { outputs: Map::from_iter([url]), ..Evaluated::default() }
-        }
-        Driver::Echo | Driver::Static => Evaluated { outputs: values, ..Evaluated::default() },
-        Driver::Container
-        | Driver::ContainerRunner
-        | Driver::OpentofuRunner
-        | Driver::TerraformRunner => Evaluated::default(),
-    })
-}
-
-/// The value as a run takes it: what looks like a reference in it stands for itself.
-fn escaped(mut value: Value) -> Value {
-    let escape = |_: &str, text: &mut Value| -> Result<(), std::convert::Infallible> {
-        if let Value::String(plain) = text {
-            *plain = plain.replace(OPENING, ESCAPED_OPENING);
-        }
-        Ok(())
-    };
-    let mut escape = escape;
-    let Ok(()) = placeholder::each_text(&mut value, "", &mut escape);
-    value
 }

@@ -59,7 +59,7 @@ pub fn is_placeholder(text: &str) -> bool {
 }
 
 /// The tree of `secrets`, whose leaves are texts.
-pub(super) fn from_texts(texts: Map<String, Value>) -> Map<String, Value> {
+pub fn from_texts(texts: Map<String, Value>) -> Map<String, Value> {
     let convert = |value: Value| match value {
         Value::String(text) => json!({ "value": text }),
         Value::Object(members) => Value::Object(from_texts(members)),

@@ -4,6 +4,7 @@
 //! and `{{ .resource.NAME }}` in them stand for the driver's inputs and the resource's. A text that is one of these becomes the value,
 //! of any JSON type.
 
+use super::evaluation::spend;
 use super::secrets::{self, Leaf};
 use crate::field_error::FieldErrors;
 use crate::yaml;
@@ -48,21 +49,25 @@ pub(super) fn check(values: &Map<String, Value>) -> FieldErrors {
     faults
 }
 
-/// The object that the template `name` makes.
+/// The object that the template `name` makes; its fields stand for at most `left` bytes.
 ///
 /// # Errors
 ///
 /// Why it makes none; it continues a sentence after the path.
-pub(super) fn render(name: &str, data: Data<'_>) -> Result<Map<String, Value>, String> {
+pub(super) fn render(
+    name: &str,
+    data: Data<'_>,
+    left: &mut usize,
+) -> Result<Map<String, Value>, String> {
     let templates = data.values.get("templates").and_then(Value::as_object);
     let made = match templates.and_then(|templates| templates.get(name)) {
         None => Value::Null,
         Some(Value::String(text)) => {
-            let text = text_of(text, data)?;
+            let text = text_of(text, data, left)?;
             // An output can be a secret, and the error of the YAML does not repeat it.
             yaml::parse(&text, "template").map_err(|error| format!("makes no YAML: {error}"))?
         }
-        Some(other) => rendered(other, data)?,
+        Some(other) => rendered(other, data, left)?,
     };
     match made {
         Value::Object(members) => Ok(members),
@@ -71,30 +76,31 @@ pub(super) fn render(name: &str, data: Data<'_>) -> Result<Map<String, Value>, S
     }
 }
 
-fn rendered(value: &Value, data: Data<'_>) -> Result<Value, String> {
+fn rendered(value: &Value, data: Data<'_>, left: &mut usize) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) => match split(text)?.as_slice() {
-            [Piece::Field(path)] => field(path, data)?,
-            _ => Value::String(text_of(text, data)?),
+            [Piece::Field(path)] => field(path, data, left)?,
+            _ => Value::String(text_of(text, data, left)?),
         },
         Value::Array(items) => {
-            let items: Result<_, _> = items.iter().map(|item| rendered(item, data)).collect();
+            let items: Result<_, _> = items.iter().map(|item| rendered(item, data, left)).collect();
             Value::Array(items?)
         }
         Value::Object(members) => {
-            let render =
-                |(name, member): (&String, &Value)| Ok((name.clone(), rendered(member, data)?));
+            let render = |(name, member): (&String, &Value)| {
+                Ok((name.clone(), rendered(member, data, left)?))
+            };
             Value::Object(members.iter().map(render).collect::<Result<_, String>>()?)
         }
         other => other.clone(),
     })
 }
 
-fn text_of(text: &str, data: Data<'_>) -> Result<String, String> {
+fn text_of(text: &str, data: Data<'_>, left: &mut usize) -> Result<String, String> {
     let write = |piece: Piece<'_>| {
         Ok(match piece {
             Piece::Text(text) => text.to_owned(),
-            Piece::Field(path) => match field(path, data)? {
+            Piece::Field(path) => match field(path, data, left)? {
                 Value::String(text) => text,
                 other => other.to_string(),
             },
@@ -148,7 +154,13 @@ fn split(mut text: &str) -> Result<Vec<Piece<'_>>, String> {
     Ok(pieces)
 }
 
-fn field(path: &str, data: Data<'_>) -> Result<Value, String> {
+fn field(path: &str, data: Data<'_>, left: &mut usize) -> Result<Value, String> {
+    let found = found(path, data)?;
+    spend(left, &found)?;
+    Ok(found)
+}
+
+fn found(path: &str, data: Data<'_>) -> Result<Value, String> {
     let missing = || format!("refers to `{path}`, which is not there");
     let [values, secret, resource] = FIELDS;
     if let Some(names) = path.strip_prefix(secret) {

@@ -17,6 +17,8 @@ const ECS_CPU: RangeInclusive<u32> = 128..=196_608;
 const ECS_MEMORY: RangeInclusive<u32> = 256..=1_048_576;
 /// The memory of a container of a Docker engine, in MiB: as a runner's `memory_limit`.
 const DOCKER_MEMORY: RangeInclusive<u32> = 64..=1_048_576;
+/// What a job of a Docker engine may have if its runner has no `memory_limit`, in MiB.
+const DEFAULT_LIMIT: u32 = 4_096;
 /// Processors of a container of a Docker engine.
 const DOCKER_CPU: RangeInclusive<f64> = 0.01..=1_024.0;
 
@@ -107,6 +109,12 @@ impl ContainerSize {
                 "memory",
                 format!("is {wanted} MiB; its runner allows {most} (its `job.memory_limit`)"),
             )),
+            (Some(wanted), None) if wanted > DEFAULT_LIMIT => Err((
+                "memory",
+                format!(
+                    "is {wanted} MiB; its runner allows {DEFAULT_LIMIT}, unless its `job.memory_limit` allows more"
+                ),
+            )),
             _ => Ok(()),
         }
     }
@@ -172,7 +180,10 @@ mod tests {
             let size = json!({ "cpu": cpu, "memory": memory });
             assert_eq!(refusal(runner, size), None, "{cpu} {memory}");
         }
-        assert_eq!(refusal(&json!({ "type": "docker" }), json!({ "memory": "4096" })), None);
+        let unlimited = json!({ "type": "docker" });
+        assert_eq!(refusal(&unlimited, json!({ "memory": "4096" })), None);
+        let more = refusal(&unlimited, json!({ "memory": "4097" })).unwrap();
+        assert!(more.contains("its runner allows 4096, unless its `job.memory_limit`"), "{more}");
         let refused: Vec<_> = [
             (&cluster, json!({ "cpu": "0.5 CPU" })),
             (&cluster, json!({ "memory": "2GB" })),
