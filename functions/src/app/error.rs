@@ -5,6 +5,7 @@
 
 use canyon_domain::causes::Causes;
 use canyon_domain::field_error::FieldErrors;
+use canyon_domain::lifecycle::Refused;
 use canyon_identity::master_keys::MasterKeyError;
 use canyon_store::StoreError;
 use canyon_store::page::InvalidCursor;
@@ -223,5 +224,14 @@ impl From<MasterKeyError> for AppError {
             return Self::unavailable("the key that seals secrets does not answer; try again");
         }
         Self::internal()
+    }
+}
+
+impl From<Refused> for AppError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::WrongCode => Self::unauthorized(),
+            Refused::Superseded | Refused::ClaimedByAnother => Self::conflict(refused.to_string()),
+        }
     }
 }

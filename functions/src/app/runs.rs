@@ -35,15 +35,6 @@ use serde_json::Value;
 /// Seconds between two reports when there is nothing to ship.
 const REPORT_SECONDS: u32 = 15;
 
-impl From<Refused> for AppError {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::WrongCode => Self::unauthorized(),
-            Refused::Superseded | Refused::ClaimedByAnother => Self::conflict(refused.to_string()),
-        }
-    }
-}
-
 /// An attempt that has proved its token, with its deployment at that time.
 pub(crate) struct Proved {
     pub(crate) deployment: Deployment,
