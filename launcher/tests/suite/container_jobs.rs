@@ -8,7 +8,7 @@ use canyon_domain::deployment::{Deployment, Mode, Status};
 use canyon_domain::environment_state::EnvironmentState;
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use canyon_domain::ids::OrgUuid;
-use canyon_domain::inventory::EnvironmentStatus;
+use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::lifecycle;
 use canyon_domain::ports::Clock as _;
 use canyon_domain::resource::ResourceStatus;
@@ -56,6 +56,22 @@ async fn dies_in(world: &World, due: Due, phase: Phase, script: &Script) -> Depl
     let after = reconciled(world, due).await;
     *script.job.lock().unwrap() = None;
     after
+}
+
+/// Changes a deployment and its environment in one step.
+async fn change(world: &World, due: Due, what: impl FnOnce(&mut Deployment, &mut Environment)) {
+    let (mut deployment, mut environment) = (world.read(due).await, world.environment(due).await);
+    what(&mut deployment, &mut environment);
+    deployment.version += 1;
+    environment.version += 1;
+    let step = DeploymentChange {
+        deployment: &deployment,
+        environment: EnvironmentChange::Save(&environment),
+        next: None,
+        wake: Wake::None,
+        record: None,
+    };
+    assert_eq!(world.table.change_deployment(due.org, &step).await.unwrap(), Saved::Yes);
 }
 
 async fn status_of_resource(world: &World, due: Due) -> Option<ResourceStatus> {
@@ -184,19 +200,11 @@ async fn a_runner_that_changed_since_the_request_ends_the_deployment_with_its_re
 async fn a_destroy_run_of_a_deletion_that_was_cut_off_starts_nothing_and_says_so() {
     let (world, org, script) = with_engine(json!({})).await;
     let due = world.accept_container(org, job(), ENGINE, &[]).await;
-    let (mut deployment, mut environment) = (world.read(due).await, world.environment(due).await);
-    (deployment.mode, deployment.of_removal) = (Mode::Destroy, true);
-    environment.status = EnvironmentStatus::Deleting;
-    deployment.version += 1;
-    environment.version += 1;
-    let step = DeploymentChange {
-        deployment: &deployment,
-        environment: EnvironmentChange::Save(&environment),
-        next: None,
-        wake: Wake::None,
-        record: None,
-    };
-    assert_eq!(world.table.change_deployment(org, &step).await.unwrap(), Saved::Yes);
+    change(&world, due, |deployment, environment| {
+        (deployment.mode, deployment.of_removal) = (Mode::Destroy, true);
+        environment.status = EnvironmentStatus::Deleting;
+    })
+    .await;
 
     assert_eq!(
         reconciled(&world, due).await.status,
@@ -239,24 +247,13 @@ async fn the_container_of_a_failed_job_is_not_removed_before_its_time() {
 async fn a_job_of_another_kind_than_its_resource_ends_without_a_start() {
     let (world, org, script) = with_engine(json!({})).await;
     let due = world.accept_container(org, job(), ENGINE, &[]).await;
-    let (mut deployment, mut environment) = (world.read(due).await, world.environment(due).await);
     // One before it in the queue was a module for the same resource.
-    let name = deployment.resource().cloned().map(Box::new);
-    environment.record_launch(&Deployment {
-        container: None,
-        resource: name,
-        ..deployment.clone()
-    });
-    deployment.version += 1;
-    environment.version += 1;
-    let step = DeploymentChange {
-        deployment: &deployment,
-        environment: EnvironmentChange::Save(&environment),
-        next: None,
-        wake: Wake::None,
-        record: None,
-    };
-    assert_eq!(world.table.change_deployment(org, &step).await.unwrap(), Saved::Yes);
+    change(&world, due, |deployment, environment| {
+        let resource = deployment.resource().cloned().map(Box::new);
+        let module = Deployment { container: None, resource, ..deployment.clone() };
+        environment.record_launch(&module);
+    })
+    .await;
     let ended = reconciled(&world, due).await;
     assert_eq!(ended.status, Status::Failed);
     assert!(ended.message.contains("was made by an OpenTofu module"), "{}", ended.message);
