@@ -41,7 +41,11 @@ pub(crate) async fn run(
     if !arguments.no_wait {
         let display = Display::new(output);
         if deployment.status == "cancelling" {
-            display.line("cancelling: the run saves its state and frees its lock");
+            let waits_for = match deployment.kind.as_str() {
+                "container" => "the program is asked to stop, and is killed after its grace period",
+                _ => "the run saves its state and frees its lock",
+            };
+            display.line(&format!("cancelling: {waits_for}"));
         }
         deployment = follow::until_end(client, &id, &display, None).await?;
     }
