@@ -201,6 +201,6 @@ async fn a_program_that_knows_no_variables_of_runners_gets_no_job_that_has_some(
     set(&api, OF_RUNNER, json!({ "terraform": { "a": { "value": "x" } } })).await;
     let id = deploy(&api).await;
     let refused = claim(&api, &id, 8).await;
-    let is_named = message(&refused).contains("use variables of a runner");
+    let is_named = message(&refused).contains("format 9 of jobs, and it knows 8");
     assert!(refused.0 == 409 && is_named, "{refused:?}");
 }
