@@ -16,6 +16,7 @@ mod github_app;
 pub mod ssh;
 
 use crate::session::ApiConnection;
+use crate::sign_in::SignedIn;
 use crate::workspace::Workspace;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +27,7 @@ use canyon_domain::git_credentials::secret::GitSecret;
 use canyon_domain::job::Job;
 use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::job::JobVariable;
-use cloud_identity::{Identities, SignedIn};
+use cloud_identity::Identities;
 use code_commit::{Address, Keys};
 use secrecy::{ExposeSecret, SecretString};
 use ssh::SshKey;

@@ -7,12 +7,10 @@ use crate::outputs::Outputs;
 use crate::session::ApiConnection;
 use crate::shipper::DELIVERY_TIMEOUT;
 use crate::{backoff::Backoff, exit::Exit, log::Log, stop::Stop, stop::StopRequest, verdict};
-use canyon_api::attempt::{
-    DeploymentResultsUpdateBody, ReportBody, ResultStatus, TfResourceCounts,
-};
+use canyon_api::attempt::{DeploymentResultsUpdateBody, ResultStatus, TfResourceCounts};
 use canyon_api::deployment::Orphan;
 use canyon_domain::causes::Causes;
-use canyon_domain::failure::{Failure, FailureClass, Phase, shortened_to};
+use canyon_domain::failure::{Failure, FailureClass, shortened_to};
 use size::{Unanswered, leave_out, leave_out_largest};
 use tokio::time::{Instant, sleep};
 
@@ -164,16 +162,8 @@ pub async fn deliver(
             return Exit::undelivered(format!("could not deliver the result: {causes}"));
         }
         sleep(backoff.pause()).await;
-        // The phase of an attempt never goes back, so a report with the first phase changes nothing. If Canyon refuses the
-        // report, an earlier try has ended the attempt.
-        let alive = ReportBody {
-            phase: Phase::Fetch,
-            forgets: false,
-            unwritten: None,
-            fetched: None,
-            chunks: Vec::new(),
-        };
-        match api.report(&alive).await {
+        // If Canyon refuses the report, an earlier try has ended the attempt.
+        match api.report_alive().await {
             Ok(_) if error.status().is_none() => unanswered.add(Instant::now()),
             Ok(_) => {}
             Err(error) if api.is_over(&error) => return delivered,

@@ -8,6 +8,7 @@ use canyon_api::attempt::{
 };
 use canyon_api::client::{Client, ClientError};
 use canyon_api::job_token::{IssueTokenBody, IssuedToken};
+use canyon_domain::failure::Phase;
 use canyon_domain::job::{FORMAT, Job};
 use secrecy::SecretString;
 use std::time::Duration;
@@ -81,6 +82,23 @@ impl ApiConnection {
     /// As [`Client::report`].
     pub async fn report(&self, body: &ReportBody) -> Result<ReportAnswer, ClientError> {
         self.client.report(&self.deployment, self.attempt, body).await
+    }
+
+    /// Reports only that the runner is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::report`].
+    pub async fn report_alive(&self) -> Result<ReportAnswer, ClientError> {
+        // The phase of an attempt never goes back, so a report with the first phase changes nothing.
+        let body = ReportBody {
+            phase: Phase::Fetch,
+            forgets: false,
+            unwritten: None,
+            fetched: None,
+            chunks: Vec::new(),
+        };
+        self.report(&body).await
     }
 
     /// Asks Canyon what to do about a lock that another process holds.

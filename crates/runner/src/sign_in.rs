@@ -14,6 +14,7 @@ use canyon_domain::job::Job;
 use canyon_domain::job_identity::TokenPhase;
 use canyon_domain::variables::job::JobVariable;
 use secrecy::SecretString;
+use serde::Deserialize;
 use std::collections::HashMap;
 
 /// Why a call gave nothing. The texts never have a secret.
@@ -23,6 +24,21 @@ pub(crate) enum CallError {
     Refused(String),
     /// It does not answer; another attempt may succeed.
     Unreachable(String),
+}
+
+/// What the job has at a cloud: `T` is a token, or keys to sign requests with.
+#[derive(Clone)]
+pub(crate) struct SignedIn<T> {
+    pub(crate) proof: T,
+    /// As whom, for messages.
+    pub(crate) identity: String,
+}
+
+/// A token service's answer. Google's API for service accounts spells it in camel case.
+#[derive(Deserialize)]
+struct Granted {
+    #[serde(alias = "accessToken")]
+    access_token: SecretString,
 }
 
 /// What a job needs to sign in.

@@ -12,10 +12,9 @@
 use crate::log::Log;
 use crate::session::ApiConnection;
 use crate::sign_in::{Access, CallError, aws, azure, gcp};
-use canyon_api::attempt::ReportBody;
 use canyon_domain::causes::Causes;
 use canyon_domain::container::ContainerJob;
-use canyon_domain::failure::{Failure, FailureClass, Phase};
+use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::Job;
 use std::collections::BTreeMap;
 use std::fs;
@@ -99,15 +98,7 @@ impl PreChecks<'_> {
     }
 
     async fn canyon(&self) -> Result<String, Failure> {
-        // The phase of an attempt never goes back, so a report with the first phase changes nothing.
-        let alive = ReportBody {
-            phase: Phase::Fetch,
-            forgets: false,
-            unwritten: None,
-            fetched: None,
-            chunks: Vec::new(),
-        };
-        match self.api.report(&alive).await {
+        match self.api.report_alive().await {
             Ok(_) => Ok("it answers".to_owned()),
             Err(error) => {
                 let message = format!("it takes no report: {}", Causes(&error));
@@ -126,13 +117,13 @@ impl PreChecks<'_> {
         let access = access.map_err(|reason| Failure::new(FailureClass::Config, reason))?;
         let mut known = Vec::new();
         if of.aws.is_some() {
-            known.push(aws::SignedIn::new(ANY_REGION, &access).await.map_err(failed)?.identity);
+            known.push(aws::sign_in(ANY_REGION, &access).await.map_err(failed)?.identity);
         }
         if of.gcp.is_some() {
-            known.push(gcp::SignedIn::new(&access).await.map_err(failed)?.identity);
+            known.push(gcp::sign_in(&access).await.map_err(failed)?.identity);
         }
         if of.azure.is_some() {
-            known.push(azure::SignedIn::new(AZURE_SCOPE, &access).await.map_err(failed)?.identity);
+            known.push(azure::sign_in(AZURE_SCOPE, &access).await.map_err(failed)?.identity);
         }
         for token in of.tokens.iter().flatten() {
             access.token(&token.audience).await.map_err(failed)?;

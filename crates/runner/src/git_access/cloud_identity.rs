@@ -3,7 +3,7 @@
 use super::NoToken;
 use super::code_commit::Keys;
 use crate::session::ApiConnection;
-use crate::sign_in::{Access, CallError, aws, azure};
+use crate::sign_in::{Access, CallError, SignedIn, aws, azure};
 use canyon_domain::git_credentials::cloud::code_commit_region;
 use canyon_domain::git_credentials::repository_prefix::RepositoryPrefix;
 use canyon_domain::job::Job;
@@ -17,14 +17,6 @@ const AZURE_DEVOPS: &str = "499b84ac-1321-427f-aa17-267ca6975798/.default";
 /// How long signing in may take, at all clouds together. The runner does not report before, because it must mask what it gets,
 /// and one that does not report for a minute counts as dead.
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What the job has at a cloud.
-#[derive(Clone)]
-pub(super) struct SignedIn<T> {
-    pub(super) proof: T,
-    /// As whom, for messages.
-    pub(super) identity: String,
-}
 
 /// What the job has at each cloud, or why it has nothing there. It signs in at each once.
 pub(super) struct Identities<'a> {
@@ -50,11 +42,9 @@ impl<'a> Identities<'a> {
         let region = region(repositories, &access)?;
         let signed_in = match &self.aws {
             Some(known) => known.clone(),
-            None => {
-                in_time("AWS", deadline, aws::SignedIn::new(&region, &access)).await.map(|found| {
-                    SignedIn { proof: Keys::from(&found.credentials), identity: found.identity }
-                })
-            }
+            None => in_time("AWS", deadline, aws::sign_in(&region, &access)).await.map(|found| {
+                SignedIn { proof: Keys::from(&found.proof), identity: found.identity }
+            }),
         };
         self.aws = Some(signed_in.clone());
         signed_in.map(|signed_in| (signed_in, region))
@@ -66,9 +56,7 @@ impl<'a> Identities<'a> {
         let signed_in = match &self.azure {
             Some(known) => known.clone(),
             None => {
-                in_time("Microsoft Entra", deadline, azure::SignedIn::new(AZURE_DEVOPS, &access))
-                    .await
-                    .map(|found| SignedIn { proof: found.token, identity: found.identity })
+                in_time("Microsoft Entra", deadline, azure::sign_in(AZURE_DEVOPS, &access)).await
             }
         };
         self.azure = Some(signed_in.clone());

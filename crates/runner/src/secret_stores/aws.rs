@@ -3,8 +3,7 @@
 //! One call of each service is signed here with AWS's own signer: their SDKs would double the time to build the runner.
 
 use crate::sign_in::answer::Calls;
-use crate::sign_in::aws::SignedIn;
-use crate::sign_in::{Access, CallError};
+use crate::sign_in::{Access, CallError, SignedIn, aws};
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4::SigningParams;
@@ -92,7 +91,7 @@ impl Aws {
         endpoint: Option<&str>,
         access: &Access<'_>,
     ) -> Result<Self, CallError> {
-        let SignedIn { credentials, identity } = SignedIn::new(region, access).await?;
+        let SignedIn { proof: credentials, identity } = aws::sign_in(region, access).await?;
         let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
         let public = || format!("https://{}.{region}.{domain}", service.name());
         let endpoint = endpoint.map_or_else(public, |url| url.trim_end_matches('/').to_owned());

@@ -1,8 +1,7 @@
 //! Azure Key Vault (<https://learn.microsoft.com/rest/api/keyvault/secrets/get-secret/get-secret>).
 
 use crate::sign_in::answer::Calls;
-use crate::sign_in::azure::SignedIn;
-use crate::sign_in::{Access, CallError};
+use crate::sign_in::{Access, CallError, SignedIn, azure};
 use canyon_domain::json::Json;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
@@ -34,7 +33,7 @@ struct Reason {
 
 impl Azure {
     pub(super) async fn sign_in(url: &str, access: &Access<'_>) -> Result<Self, CallError> {
-        let SignedIn { token, identity } = SignedIn::new(SCOPE, access).await?;
+        let SignedIn { proof: token, identity } = azure::sign_in(SCOPE, access).await?;
         Ok(Self { url: url.trim_end_matches('/').to_owned(), token, identity })
     }
 

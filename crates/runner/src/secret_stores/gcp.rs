@@ -1,8 +1,8 @@
 //! Google Secret Manager (<https://cloud.google.com/secret-manager/docs/access-secret-version>).
 
 use crate::sign_in::answer::Calls;
-use crate::sign_in::gcp::{SignedIn, said};
-use crate::sign_in::{Access, CallError};
+use crate::sign_in::gcp::{said, sign_in};
+use crate::sign_in::{Access, CallError, SignedIn};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use canyon_domain::json::Json;
@@ -33,7 +33,7 @@ impl Gcp {
         endpoint: Option<&str>,
         access: &Access<'_>,
     ) -> Result<Self, CallError> {
-        let SignedIn { token, identity } = SignedIn::new(access).await?;
+        let SignedIn { proof: token, identity } = sign_in(access).await?;
         let endpoint = endpoint.unwrap_or("https://secretmanager.googleapis.com");
         let endpoint = endpoint.trim_end_matches('/').to_owned();
         Ok(Self { endpoint, project: project.to_owned(), token, identity })

@@ -1,7 +1,7 @@
 //! Signs in at AWS: as the role of `job.identity.aws`, with static keys of the job's environment, or with what AWS's default
 //! chain finds: the role of a task, of a pod, of a machine.
 
-use super::{Access, CallError};
+use super::{Access, CallError, SignedIn};
 use aws_config::default_provider::credentials::DefaultCredentialsChain;
 use aws_config::provider_config::ProviderConfig;
 use aws_credential_types::Credentials;
@@ -14,28 +14,21 @@ use canyon_domain::causes::Causes;
 use canyon_domain::job_identity::{AWS_AUDIENCE, AwsIdentity, TokenPhase};
 use secrecy::ExposeSecret as _;
 
-/// What the job has at AWS.
-pub(crate) struct SignedIn {
-    /// Its credentials.
-    pub(crate) credentials: Credentials,
-    /// As whom, for messages.
-    pub(crate) identity: String,
-}
-
-impl SignedIn {
-    /// Signs in. `region` is that of the token service, unless the identity names one.
-    pub(crate) async fn new(region: &str, access: &Access<'_>) -> Result<Self, CallError> {
-        let http = http(access).map_err(CallError::Refused)?;
-        if let Some(aws) = access.job.identity.as_ref().and_then(|of| of.aws.as_ref()) {
-            let credentials = assumed(aws, region, http, access).await?;
-            return Ok(Self { credentials, identity: aws.role(TokenPhase::Plan).to_owned() });
-        }
-        if let Some(credentials) = static_keys(access) {
-            return Ok(Self { credentials, identity: "the keys of its environment".to_owned() });
-        }
-        let credentials = of_platform(region, http).await?;
-        Ok(Self { credentials, identity: "the identity of its platform".to_owned() })
+/// Signs in. `region` is that of the token service, unless the identity names one.
+pub(crate) async fn sign_in(
+    region: &str,
+    access: &Access<'_>,
+) -> Result<SignedIn<Credentials>, CallError> {
+    let http = http(access).map_err(CallError::Refused)?;
+    if let Some(aws) = access.job.identity.as_ref().and_then(|of| of.aws.as_ref()) {
+        let proof = assumed(aws, region, http, access).await?;
+        return Ok(SignedIn { proof, identity: aws.role(TokenPhase::Plan).to_owned() });
     }
+    if let Some(proof) = static_keys(access) {
+        return Ok(SignedIn { proof, identity: "the keys of its environment".to_owned() });
+    }
+    let proof = of_platform(region, http).await?;
+    Ok(SignedIn { proof, identity: "the identity of its platform".to_owned() })
 }
 
 /// `AWS_ACCESS_KEY_ID` and the others, as the organization or the runner's definition sets them for the job.

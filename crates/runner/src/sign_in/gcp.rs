@@ -1,10 +1,9 @@
 //! Signs in at Google Cloud: with Canyon's token by workload identity federation, or as the service account of the job's
 //! platform.
 
-use super::{Access, CallError};
+use super::{Access, CallError, Granted, SignedIn};
 use canyon_domain::job_identity::{GcpIdentity, TokenPhase};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
@@ -12,33 +11,11 @@ const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const METADATA: &str =
     "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token";
 
-/// What the job has at Google Cloud.
-pub(crate) struct SignedIn {
-    /// The access token.
-    pub(crate) token: SecretString,
-    /// As whom, for messages.
-    pub(crate) identity: String,
-}
-
-#[derive(Deserialize)]
-struct Granted {
-    access_token: SecretString,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Impersonated {
-    access_token: SecretString,
-}
-
-impl SignedIn {
-    /// Signs in.
-    pub(crate) async fn new(access: &Access<'_>) -> Result<Self, CallError> {
-        let (token, identity) = match access.job.identity.as_ref().and_then(|of| of.gcp.as_ref()) {
-            Some(gcp) => federated(gcp, access).await?,
-            None => of_platform(access).await?,
-        };
-        Ok(Self { token, identity })
+/// Signs in: the proof is an access token.
+pub(crate) async fn sign_in(access: &Access<'_>) -> Result<SignedIn<SecretString>, CallError> {
+    match access.job.identity.as_ref().and_then(|of| of.gcp.as_ref()) {
+        Some(gcp) => federated(gcp, access).await,
+        None => of_platform(access).await,
     }
 }
 
@@ -46,7 +23,7 @@ impl SignedIn {
 async fn federated(
     gcp: &GcpIdentity,
     access: &Access<'_>,
-) -> Result<(SecretString, String), CallError> {
+) -> Result<SignedIn<SecretString>, CallError> {
     let subject_token = access.token(&gcp.audience).await?;
     // The variables of Google's own command line for other endpoints.
     let setting = |name: &str, public: &str| {
@@ -68,9 +45,10 @@ async fn federated(
     ];
     let answer = access.calls.send(|client| Ok(client.post(&sts).form(&form))).await?;
     let what = format!("Google does not trust Canyon's token for {}", gcp.audience);
-    let Granted { access_token } = answer.read(&what, said)?;
+    let Granted { access_token: proof } = answer.read(&what, said)?;
     let Some(account) = gcp.account(TokenPhase::Plan) else {
-        return Ok((access_token, format!("the federated identity of {}", gcp.audience)));
+        let identity = format!("the federated identity of {}", gcp.audience);
+        return Ok(SignedIn { proof, identity });
     };
     let iam = setting(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAMCREDENTIALS",
@@ -78,15 +56,15 @@ async fn federated(
     );
     let url = format!("{iam}/v1/projects/-/serviceAccounts/{account}:generateAccessToken");
     let body = json!({ "scope": [SCOPE] });
-    let token = access_token.expose_secret();
+    let token = proof.expose_secret();
     let answer =
         access.calls.send(|client| Ok(client.post(&url).bearer_auth(token).json(&body))).await?;
     let what = format!("Google does not let the job act as {account}");
-    let Impersonated { access_token } = answer.read(&what, said)?;
-    Ok((access_token, account.to_owned()))
+    let Granted { access_token: proof } = answer.read(&what, said)?;
+    Ok(SignedIn { proof, identity: account.to_owned() })
 }
 
-async fn of_platform(access: &Access<'_>) -> Result<(SecretString, String), CallError> {
+async fn of_platform(access: &Access<'_>) -> Result<SignedIn<SecretString>, CallError> {
     let request =
         |client: &reqwest::Client| Ok(client.get(METADATA).header("metadata-flavor", "Google"));
     let answer = access.calls.send(request).await.map_err(|_| {
@@ -96,8 +74,8 @@ async fn of_platform(access: &Access<'_>) -> Result<(SecretString, String), Call
                 .to_owned(),
         )
     })?;
-    let Granted { access_token } = answer.read("the platform gives no token", said)?;
-    Ok((access_token, "the service account of its platform".to_owned()))
+    let Granted { access_token: proof } = answer.read("the platform gives no token", said)?;
+    Ok(SignedIn { proof, identity: "the service account of its platform".to_owned() })
 }
 
 /// `error.message` of Google's APIs, or `error_description` of its token service.
