@@ -1,10 +1,8 @@
-//! Records the digest of the image that a container job has run, where only its platform knows it: a rollback and a destroy run
-//! that image again, wherever its tag has moved.
+//! Asks the platform for the digest of the image that a container job has run, and records it.
 
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::{Dispatcher, JobRef};
 use canyon_domain::deployment::Deployment;
-use canyon_domain::fetched_module::FetchedModule;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
@@ -25,11 +23,9 @@ impl Launcher {
         let Some(mut current) = self.table.deployment(due.org, due.id).await? else {
             return Ok(true);
         };
-        let last = current.attempts.last_mut().filter(|attempt| attempt.number == job.attempt);
-        let Some(attempt) = last.filter(|attempt| attempt.fetched.is_none()) else {
+        if !current.record_image_digest(job.attempt, digest) {
             return Ok(true);
-        };
-        attempt.fetched = Some(FetchedModule::new(Some(digest), None));
+        }
         current.version += 1;
         let step = DeploymentChange {
             deployment: &current,
@@ -47,10 +43,6 @@ impl Launcher {
 
 /// Whether it has run an image by its tag, and it is not recorded yet which one that was.
 pub(crate) fn lacks_digest(deployment: &Deployment) -> bool {
-    let by_tag = deployment
-        .container
-        .as_ref()
-        .is_some_and(|run| run.digest.is_none() && !run.image.contains('@'));
     let ran = deployment.attempts.last().is_some_and(|attempt| attempt.claim.is_some());
-    by_tag && ran && deployment.fetched().is_none()
+    ran && deployment.lacks_image_digest()
 }

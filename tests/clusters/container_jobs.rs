@@ -82,7 +82,7 @@ fn a_check(job: Option<Value>) -> DeploymentCreateBody {
 }
 
 /// The digest of the image that a deployment has run, which some platforms tell only after its end.
-async fn digest_of(site: &Site, id: &str) -> String {
+pub(crate) async fn digest_of(site: &Site, id: &str) -> String {
     let deadline = Instant::now() + LIMIT;
     loop {
         let deployment = site.client.deployment(id).await.unwrap();

@@ -2,7 +2,7 @@
 //! folder `home` are filled in. Their `config` names another cluster than the runner's, or an agent.
 
 use crate::agent_walled::Agent;
-use crate::container_jobs::pushed_image_with;
+use crate::container_jobs::{digest_of, pushed_image_with};
 use crate::git_host::GitHost;
 use crate::harness::bed::bed;
 use crate::harness::clouds;
@@ -136,8 +136,10 @@ async fn comes_and_goes(site: &Site) -> Deployment {
     let outputs = site.client.outputs(&created.id.to_string()).await.unwrap();
     let folder = format!("/{}/runneruser/workspace", "home");
     assert_eq!(outputs["folder"].value, Some(folder.into()));
+    let digest = digest_of(site, &created.id.to_string()).await;
     let destroyed = site.run(&order(RequestedMode::Destroy)).await;
     assert_succeeded(&destroyed);
+    assert_eq!(digest_of(site, &destroyed.id.to_string()).await, digest);
     let log = site.log(&destroyed.id.to_string()).await;
     assert!(log.contains("the job of user 10001 does: destroy"), "{log}");
     created

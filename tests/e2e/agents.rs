@@ -97,10 +97,6 @@ fn opening(instance: &str, concurrency: u32) -> OpenSession {
     }
 }
 
-fn report(job: JobKey) -> JobReport {
-    JobReport { job, observation: None, handle: None, done: None, tail: None }
-}
-
 /// Starts the runner as an agent's dispatcher does for a taken job.
 fn launch(site: &Site, taken: &TakenJob) -> Running {
     let folder = site.server.path("work");
@@ -140,9 +136,9 @@ async fn a_job_goes_to_an_agent_ends_and_leaves_nothing() {
     let again = agent.take(job).await;
     assert_eq!(again.environment, taken.environment, "the answer may have been lost");
     let mut running = launch(&site, &taken);
-    agent.say(JobReport { observation: Some(Observation::Alive), ..report(job) }).await;
+    agent.say(JobReport { observation: Some(Observation::Alive), ..JobReport::new(job) }).await;
     assert!(running.ended(LIMIT).await.code().is_some(), "it ends by itself");
-    agent.say(JobReport { observation: Some(Observation::Gone(None)), ..report(job) }).await;
+    agent.say(JobReport { observation: Some(Observation::Gone(None)), ..JobReport::new(job) }).await;
 
     let ended = site.end(&id).await;
     let attempts = &ended.attempts;
@@ -152,7 +148,7 @@ async fn a_job_goes_to_an_agent_ends_and_leaves_nothing() {
         work.desired_states.iter().find(|wish| wish.desired == DesiredState::Forget).copied()
     };
     assert_eq!(agent.until("wish", forget).await.job, job);
-    agent.say(JobReport { done: Some(DesiredState::Forget), ..report(job) }).await;
+    agent.say(JobReport { done: Some(DesiredState::Forget), ..JobReport::new(job) }).await;
     let poll = Poll::default();
     let nothing = agent.client.poll_work(AGENT, agent.session, &poll).await.unwrap();
     assert_eq!(nothing, Work::default(), "it is gone");

@@ -25,6 +25,8 @@ use tokio::time::{Instant, timeout};
 const OBSERVE_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a start whose result is unknown.
 const START_RETRY: Duration = Duration::from_secs(10);
+/// How often it asks for the digest of a job's image.
+const MAX_IMAGE_REQUESTS: u32 = 5;
 /// How long one call to the platform may take. The platform continues to pull an image without it.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// A job whose end is recorded normally ends by itself a moment later. After this time the agent asks it to stop.
@@ -57,6 +59,8 @@ pub(crate) struct JobLoop {
     pub(crate) dispatcher: Arc<dyn Dispatcher>,
     /// The launch data, until the job was started.
     pub(crate) launch: Option<Launch>,
+    /// Whether it runs an image of its own. Unknown of a job that a former process has started, so that one counts too.
+    pub(crate) names_image: bool,
     pub(crate) desired: watch::Receiver<DesiredState>,
     pub(crate) tails: mpsc::Receiver<TailRequest>,
     pub(crate) hint: Arc<Notify>,
@@ -71,6 +75,7 @@ struct ReportedState {
     gone: bool,
     done: DesiredState,
     forget_since: Option<Instant>,
+    image_requests: u32,
     stop_requested: bool,
 }
 
@@ -95,8 +100,7 @@ impl JobLoop {
     }
 
     fn report(&self, report: impl FnOnce(&mut JobReport)) {
-        let mut own =
-            JobReport { job: self.key, observation: None, handle: None, done: None, tail: None };
+        let mut own = JobReport::new(self.key);
         report(&mut own);
         self.reporter.report(own);
     }
@@ -181,7 +185,24 @@ impl JobLoop {
         let observation = observed.unwrap_or_else(|_| {
             Observation::Unknown("the platform did not answer in time".to_owned())
         });
+        if matches!(observation, Observation::Alive | Observation::Gone(_)) {
+            self.report_image(reported).await;
+        }
         self.record(reported, observation);
+    }
+
+    /// Reports which image the container runs, once: a node tells it some time after the start, and never that of an image
+    /// that it has not pulled.
+    async fn report_image(&self, reported: &mut ReportedState) {
+        if !self.names_image || reported.image_requests == MAX_IMAGE_REQUESTS {
+            return;
+        }
+        reported.image_requests += 1;
+        let answer = timeout(CALL_TIMEOUT, self.dispatcher.image_digest(&self.reference)).await;
+        if let Ok(Some(digest)) = answer {
+            reported.image_requests = MAX_IMAGE_REQUESTS;
+            self.report(|report| report.image_digest = Some(digest));
+        }
     }
 
     /// Applies the current desired state. If that fails, the next round retries it.

@@ -155,7 +155,7 @@ impl Order {
 }
 
 fn says_more_than_tail(report: &JobReport) -> bool {
-    report.observation.is_some() || report.handle.is_some() || report.done.is_some()
+    JobReport { tail: None, ..report.clone() } != JobReport::new(report.job)
 }
 
 /// Forgets what has arrived: all of a report, or all but its piece of output.
@@ -163,7 +163,7 @@ fn settle(pending: &mut BTreeMap<JobKey, JobReport>, sent: &JobReport) {
     let Some(report) = pending.get_mut(&sent.job) else { return };
     if sent.tail.is_none() && report.tail.is_some() {
         let JobReport { job, tail, .. } = report.clone();
-        *report = JobReport { job, observation: None, handle: None, done: None, tail };
+        *report = JobReport { tail, ..JobReport::new(job) };
     } else {
         pending.remove(&sent.job);
     }
@@ -179,6 +179,7 @@ fn merge(pending: &mut BTreeMap<JobKey, JobReport>, next: JobReport) {
     report.handle = next.handle.or(report.handle.take());
     report.done = next.done.or(report.done);
     report.tail = next.tail.or(report.tail.take());
+    report.image_digest = next.image_digest.or(report.image_digest.take());
 }
 
 #[cfg(test)]

@@ -148,8 +148,7 @@ impl AgentLoop {
         let mut is_new = !work.tails.is_empty();
         for held in work.held {
             // Acknowledges the job, even without a new state: Canyon names it in each answer until then.
-            let (job, observation, handle) = (held.job, None, None);
-            self.reporter.report(JobReport { job, observation, handle, done: None, tail: None });
+            self.reporter.report(JobReport::new(held.job));
             is_new |= self.resume(held);
         }
         let mut unknown = Vec::new();

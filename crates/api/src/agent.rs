@@ -11,6 +11,7 @@ pub use view::{AdoptQuery, AgentQuery, AgentUpdateBody, AgentView, SessionView};
 
 use canyon_domain::agent::Adoption;
 use canyon_domain::agent_job::{DesiredState, JobSpec};
+use canyon_domain::commit::Commit;
 use canyon_domain::deadline::Observation;
 use canyon_domain::ids::{DeploymentId, RunnerId, RunnerUuid};
 use canyon_domain::runner::RunnerType;
@@ -288,6 +289,17 @@ pub struct JobReport {
     /// The requested part of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<TailAnswer>,
+    /// SHA-256 of the image that its container runs, as 64 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub image_digest: Option<Commit>,
+}
+
+impl JobReport {
+    /// A report on `job` without anything to say.
+    pub fn new(job: JobKey) -> Self {
+        Self { job, observation: None, handle: None, done: None, tail: None, image_digest: None }
+    }
 }
 
 /// A part of a job's output.

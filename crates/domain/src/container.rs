@@ -19,6 +19,7 @@
 
 mod check;
 mod files;
+mod image_digest;
 pub mod results;
 mod run;
 mod secret;

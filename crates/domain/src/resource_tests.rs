@@ -1,4 +1,5 @@
 use super::*;
+use crate::commit::Commit;
 use crate::deployment::ResourceCounts;
 use proptest::prelude::*;
 use serde_json::json;
@@ -194,4 +195,19 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn the_image_of_an_attempt_is_recorded_once_also_after_its_end() {
+    let (first, later) = ("ab".repeat(32).parse().unwrap(), "cd".repeat(32).parse().unwrap());
+    let digest = |run: &Deployment| run.fetched().and_then(|fetched| fetched.commit.clone());
+    let mut ended = deployment(1, "s3#photos", "deploy", "succeeded", true);
+    assert!(!ended.record_image_digest(2, Commit::clone(&first)), "of another attempt");
+    assert!(ended.record_image_digest(1, first.clone()));
+    assert!(!ended.record_image_digest(1, Commit::clone(&later)));
+    assert_eq!(digest(&ended), Some(first.clone()));
+    let mut by_digest = deployment(2, "s3#photos", "deploy", "succeeded", true);
+    by_digest.container.as_mut().unwrap().digest = Some(first);
+    assert!(!by_digest.record_image_digest(1, later), "it names that image itself");
+    assert_eq!(digest(&by_digest), None);
 }

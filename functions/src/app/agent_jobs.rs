@@ -12,6 +12,7 @@ use canyon_api::agent::{
 use canyon_domain::agent::Agent;
 use canyon_domain::agent_job::{AgentJob, DesiredState, JobRefusal, MAX_TAIL_BYTES};
 use canyon_domain::attempt::Attempt;
+use canyon_domain::commit::Commit;
 use canyon_domain::deadline::Observation;
 use canyon_domain::failure::shortened;
 use canyon_domain::ids::OrgUuid;
@@ -19,6 +20,8 @@ use canyon_identity::bearer::AttemptRef;
 use canyon_identity::job_environment::job_environment;
 use canyon_store::StoreError;
 use canyon_store::contention::MAX_TRIES;
+use canyon_store::deployment_item::Wake;
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
 use secrecy::ExposeSecret as _;
 
@@ -167,6 +170,9 @@ impl App {
             let (before, now) = (job.clone(), self.now());
             job.check_holder(agent)?;
             job.confirm_holder();
+            if let Some(digest) = &report.image_digest {
+                self.record_image(org, key, digest).await?;
+            }
             if let Some(seen) = report.observation.clone() {
                 let handle = report.handle.clone();
                 job.report(&agent.id, agent.sessions, bounded(seen), handle, now)?;
@@ -202,6 +208,34 @@ impl App {
             return Ok(());
         }
         Err(AppError::contended(key.deployment).into())
+    }
+
+    /// Records the image that the job's container runs.
+    async fn record_image(
+        &self,
+        org: OrgUuid,
+        job: &JobKey,
+        digest: &Commit,
+    ) -> Result<(), AppError> {
+        for _ in 0..MAX_TRIES {
+            let found = self.table.deployment(org, job.deployment).await?;
+            let Some(mut deployment) = found else { return Ok(()) };
+            if !deployment.record_image_digest(job.attempt, digest.clone()) {
+                return Ok(());
+            }
+            deployment.version += 1;
+            let step = DeploymentChange {
+                deployment: &deployment,
+                environment: EnvironmentChange::Keep,
+                next: None,
+                wake: Wake::None,
+                record: None,
+            };
+            if self.table.change_deployment(org, &step).await? == Saved::Yes {
+                return Ok(());
+            }
+        }
+        Err(AppError::contended(job.deployment))
     }
 }
 

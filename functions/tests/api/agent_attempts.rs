@@ -94,13 +94,14 @@ impl Berlin {
 }
 
 /// All reports of an agent about a job, in their usual order.
-fn words() -> [Value; 4] {
+fn words() -> [Value; 5] {
     let oom = json!({ "class": "oom", "message": "killed" });
     [
         json!({ "observation": { "state": "alive" }, "handle": "container" }),
         json!({ "tail": { "id": 7, "bytes": "bGF0ZQ==" } }),
         json!({ "observation": { "state": "gone", "reason": oom } }),
         json!({ "done": "forget" }),
+        json!({ "image_digest": "ab".repeat(32) }),
     ]
 }
 
@@ -127,7 +128,7 @@ async fn a_late_word_of_an_attempt_that_was_lost_changes_nothing_of_the_next() {
             assert_eq!(berlin.state().await, before, "{word}");
         }
     }
-    let [_, _, gone, _] = words();
+    let [_, _, gone, ..] = words();
     berlin.report(&berlin.second, &gone).await;
     berlin.report(&berlin.second, &json!({ "done": "stop" })).await;
     let (job, deployment) = berlin.state().await;
@@ -156,7 +157,7 @@ async fn a_new_session_clears_away_the_attempt_that_was_lost_and_goes_on_with_th
 async fn what_a_job_left_stays_with_its_agent_until_the_launcher_has_read_it() {
     let berlin = Berlin::start().await;
     berlin.takes_the_second().await;
-    let [_, _, gone, _] = words();
+    let [_, _, gone, ..] = words();
     for (salvage, wish) in
         [(Salvage::Pending, DesiredState::Run), (Salvage::Impossible, DesiredState::Forget)]
     {

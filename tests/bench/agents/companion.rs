@@ -153,14 +153,10 @@ impl Companion {
     }
 }
 
-fn report(job: JobKey) -> JobReport {
-    JobReport { job, observation: None, handle: None, done: None, tail: None }
-}
-
 fn done(job: JobKey, desired: DesiredState) -> JobReport {
-    JobReport { done: Some(desired), ..report(job) }
+    JobReport { done: Some(desired), ..JobReport::new(job) }
 }
 
 fn gone(job: JobKey) -> JobReport {
-    JobReport { observation: Some(Observation::Gone(None)), ..report(job) }
+    JobReport { observation: Some(Observation::Gone(None)), ..JobReport::new(job) }
 }

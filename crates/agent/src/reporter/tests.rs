@@ -10,7 +10,7 @@ fn report(number: u128, tail: usize) -> JobReport {
         attempt: 1,
     };
     let tail = (tail > 0).then(|| TailAnswer { id: 7, bytes: TailBytes::Bytes("x".repeat(tail)) });
-    JobReport { job, observation: Some(Observation::Gone(None)), handle: None, done: None, tail }
+    JobReport { observation: Some(Observation::Gone(None)), tail, ..JobReport::new(job) }
 }
 
 /// What arrives through something that takes no request of more than `most` bytes, and answers as Canyon never does.
