@@ -199,7 +199,7 @@ fn a_stop_during_the_apply_saves_the_state_and_is_reported() {
         assert_eq!(plane.events().matches("Interrupt received").count(), 1);
         assert!(!plane.events().contains("Two interrupts received"));
         assert!(plane.result().orphans.is_empty());
-        assert!(home.resources().contains(&"first".to_owned()), "{:?}", home.resources());
+        assert!(home.resources().contains(&"first".to_owned()), "{stop:?}: {}", plane.log());
         drop(plane);
         let (exit, server) = run(&home, "# nothing\n", &json!({"mode": "destroy"}));
         assert_eq!(exit, 0, "the lock is free: {}", server.plane().log());
