@@ -138,7 +138,9 @@ async fn a_job_goes_to_an_agent_ends_and_leaves_nothing() {
     let mut running = launch(&site, &taken);
     agent.say(JobReport { observation: Some(Observation::Alive), ..JobReport::new(job) }).await;
     assert!(running.ended(LIMIT).await.code().is_some(), "it ends by itself");
-    agent.say(JobReport { observation: Some(Observation::Gone(None)), ..JobReport::new(job) }).await;
+    agent
+        .say(JobReport { observation: Some(Observation::Gone(None)), ..JobReport::new(job) })
+        .await;
 
     let ended = site.end(&id).await;
     let attempts = &ended.attempts;
