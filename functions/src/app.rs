@@ -40,6 +40,7 @@ pub(crate) mod identity_providers;
 mod job_hints;
 mod job_inputs;
 pub mod job_tokens;
+mod kept_plans;
 mod modules;
 mod named_roles;
 pub mod names;

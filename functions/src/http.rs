@@ -35,6 +35,7 @@ mod organizations;
 mod paging;
 mod parameters;
 mod path_parameters;
+mod plans;
 mod progress;
 mod projects;
 mod refusals;
@@ -118,12 +119,14 @@ fn routes() -> OpenApiRouter<App> {
         .merge(deployments::routes())
         .merge(archives::routes())
         .merge(artifacts::routes())
+        .merge(plans::routes())
         .merge(of_runs())
 }
 
 /// The routes that runners call.
 fn of_runs() -> OpenApiRouter<App> {
     let routes = runs::routes().merge(job_tokens::routes()).merge(state_locks::routes());
+    let routes = routes.merge(plans::routes_of_runs());
     routes.layer(middleware::from_fn(runs::name_attempt))
 }
 

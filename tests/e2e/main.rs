@@ -32,6 +32,7 @@ mod harness;
 mod hostile_network;
 mod http_edges;
 mod job_identity;
+mod kept_plans;
 mod kept_state;
 mod kills;
 mod lost_output;

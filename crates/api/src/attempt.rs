@@ -6,10 +6,12 @@
 
 use crate::deployment::{Orphan, Output};
 use crate::error::ErrorBody;
+use crate::plan::PlanCounts;
 use canyon_domain::commit::Commit;
 use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::fetched_module::FetchedModule;
 use canyon_domain::job::Job;
+use canyon_domain::module_source::Digest;
 use canyon_domain::variables::secret_json::{self, SecretJson};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -84,9 +86,9 @@ pub struct Claimed {
 }
 
 /// The newest format of [`ReportBody`] and [`DeploymentResultsUpdateBody`]. Format 2 has `unwritten`, format 3
-/// has `fetched`, format 4 has `secret_outputs`. A Canyon that announces an older one refuses a body with a field that it does
+/// has `fetched`, format 4 has `secret_outputs`, format 5 has `plan`. A Canyon that announces an older one refuses a body with a field that it does
 /// not know.
-pub const REPORT_FORMAT: u32 = 4;
+pub const REPORT_FORMAT: u32 = 5;
 
 fn first_format() -> u32 {
     1
@@ -300,6 +302,9 @@ pub struct DeploymentResultsUpdateBody {
     /// How many resources the plan would have deleted or replaced, when that ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_deletions: Option<u32>,
+    /// The plan whose pieces the run has stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<KeptPlanBody>,
     /// The last parts of the streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
@@ -339,6 +344,26 @@ pub struct UnwrittenStateBody {
     /// It; absent if OpenTofu could not save it beside the module either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateReportBody>,
+}
+
+/// A plan that a run has stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeptPlanBody {
+    /// SHA-256 of the plan file, before its encryption.
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
+    pub digest: Digest,
+    /// How many parts its file has; 0 if it changes nothing.
+    #[schema(maximum = 16)]
+    pub parts: u32,
+    /// How many pages its changes have.
+    #[schema(maximum = 64)]
+    pub pages: u32,
+    /// Whether the pages are encrypted to the recipients of the deployment's log.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sealed: bool,
+    /// How much it changes.
+    pub summary: PlanCounts,
 }
 
 /// The most addresses of resources that a [`StateReportBody`] names.

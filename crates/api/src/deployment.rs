@@ -5,6 +5,7 @@ use crate::deployed_module::DeployedModule;
 pub use crate::deployment_query::{DeploymentQuery, LogQuery, WaitQuery};
 pub use crate::deployment_request::{DeploymentCreateBody, ModuleBody, RequestedMode};
 use crate::fallback::Fallback;
+use crate::plan::PlanCounts;
 use canyon_domain::failure::Failure;
 use canyon_domain::json::Json;
 use canyon_domain::kind::Kind;
@@ -53,6 +54,12 @@ pub struct Deployment {
     /// With `rollback`: the deployment that it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to_deployment_id: Option<Uuid>,
+    /// The deployment whose kept plan it applies, in place of a plan of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_deployment_id: Option<Uuid>,
+    /// The plan that Canyon keeps of it; `getDeploymentPlan` has its changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<KeptPlan>,
     /// `queued`, `launching`, `running`, `cancelling`; at the end `succeeded`, `failed` or
     /// `cancelled`.
     pub status: String,
@@ -101,6 +108,19 @@ pub struct Deployment {
     /// Its attempts, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptSummary>,
+}
+
+/// A plan that Canyon keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeptPlan {
+    /// SHA-256 of what is applied: OpenTofu's plan file, with the files that planning has made in the module's folder.
+    pub digest: String,
+    /// How much it changes.
+    pub summary: PlanCounts,
+    /// Until when it can be applied; absent if it changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
 }
 
 /// The kind of a deployment of an earlier version.

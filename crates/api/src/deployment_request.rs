@@ -14,7 +14,7 @@ use uuid::Uuid;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeploymentCreateBody {
-    /// `deploy`, `destroy`, `rollback` or `state`; `plan_only` is the older form of `deploy` with
+    /// `deploy`, `destroy`, `rollback`, `apply` or `state`; `plan_only` is the older form of `deploy` with
     /// `plan_only`.
     pub mode: RequestedMode,
     /// The project.
@@ -61,6 +61,10 @@ pub struct DeploymentCreateBody {
     /// With `rollback`: the deployment of this environment to repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to_deployment_id: Option<Uuid>,
+    /// With `apply`: the deployment of this environment whose kept plan to apply. Exactly that plan is applied: if the state has
+    /// changed since, OpenTofu refuses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_deployment_id: Option<Uuid>,
     /// With `state`: the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_command: Option<StateCommandBody>,
@@ -137,6 +141,7 @@ impl DeploymentCreateBody {
             secret_inputs: BTreeMap::new(),
             manifest: None,
             rollback_to_deployment_id: None,
+            plan_deployment_id: None,
             state_command: None,
             encrypted_outputs_recipient: None,
             encrypted_logs_recipient: None,
@@ -180,6 +185,8 @@ pub enum RequestedMode {
     Destroy,
     /// Repeat an earlier deployment.
     Rollback,
+    /// Apply the kept plan of `plan_deployment_id`, which says whether that deploys or destroys.
+    Apply,
     /// Run `state_command`.
     State,
 }

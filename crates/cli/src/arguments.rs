@@ -1,9 +1,10 @@
 //! The commands and flags of `canyon`.
 
 use crate::commands::{
-    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, explain,
+    agents, apply, cancel, completion, config, create, delete, deploy, destroy, doctor, explain,
     force_unlock, get, import, limit, list, login, logout, logs, outputs, refresh_runner,
-    retention, rollback, state, status, switch, token, update, variables, version, wait, whoami,
+    retention, rollback, show, state, status, switch, token, update, variables, version, wait,
+    whoami,
 };
 use crate::exit;
 use crate::output::Format;
@@ -57,6 +58,10 @@ pub(crate) enum Command {
     Deploy(deploy::Arguments),
     /// Plan a deployment, and change nothing
     Plan(deploy::Arguments),
+    /// Apply a plan that `canyon plan` has made: exactly that one
+    Apply(apply::Arguments),
+    /// Show the changes of a plan
+    Show(show::Arguments),
     /// Repeat an earlier deployment of an environment
     Rollback(rollback::Arguments),
     /// Destroy everything in an environment's state

@@ -1,6 +1,7 @@
 //! The commands: one file for each.
 
 pub(crate) mod agents;
+pub(crate) mod apply;
 pub(crate) mod audit;
 pub(crate) mod cancel;
 pub(crate) mod completion;
@@ -33,6 +34,7 @@ pub(crate) mod retention;
 mod role_scopes;
 pub(crate) mod rollback;
 mod secret_flags;
+pub(crate) mod show;
 pub(crate) mod state;
 mod state_run;
 pub(crate) mod status;

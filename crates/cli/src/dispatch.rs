@@ -4,9 +4,10 @@ use crate::arguments::{Cli, Command};
 #[cfg(feature = "local")]
 use crate::commands::local;
 use crate::commands::{
-    agents, cancel, completion, config, create, delete, deploy, destroy, doctor, explain,
+    agents, apply, cancel, completion, config, create, delete, deploy, destroy, doctor, explain,
     force_unlock, get, import, limit, list, login, logout, logs, outputs, refresh_runner,
-    retention, rollback, state, status, switch, token, update, variables, version, wait, whoami,
+    retention, rollback, show, state, status, switch, token, update, variables, version, wait,
+    whoami,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -88,6 +89,8 @@ async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, 
         Command::Explain(arguments) => explain::run(arguments, client, output).await,
         Command::Deploy(arguments) => deploy::run(arguments, client, output).await,
         Command::Plan(arguments) => deploy::plan(arguments, client, output).await,
+        Command::Apply(arguments) => apply::run(arguments, client, output).await,
+        Command::Show(arguments) => show::run(arguments, client, output).await,
         Command::Rollback(arguments) => rollback::run(arguments, client, output).await,
         Command::Destroy(arguments) => destroy::run(arguments, client, output).await,
         Command::Import(arguments) => import::run(arguments, client, output).await,

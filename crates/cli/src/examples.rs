@@ -4,7 +4,7 @@ use crate::arguments::Cli;
 use clap::{Command, CommandFactory as _};
 
 /// Of each command that does not have its own, the lines of its example.
-const EXAMPLES: [(&str, &[&str]); 37] = [
+const EXAMPLES: [(&str, &[&str]); 39] = [
     (
         "create",
         &[
@@ -35,6 +35,8 @@ const EXAMPLES: [(&str, &[&str]); 37] = [
     ("delete", &["canyon delete environment shop dev --wait", "canyon delete runner cluster"]),
     ("set", &["canyon set variable --project shop --env dev replicas=2"]),
     ("unset", &["canyon unset variable --project shop --env dev replicas"]),
+    ("show", &["canyon show plan 0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000"]),
+    ("apply", &["canyon apply 0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000"]),
     ("explain", &["canyon explain variables shop dev"]),
     (
         "deploy",

@@ -45,6 +45,7 @@ mod module_argument;
 mod output;
 mod outside_module;
 mod plain_resource;
+mod plan_text;
 mod process_variable;
 mod progress;
 mod progress_bar;

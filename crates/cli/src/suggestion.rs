@@ -16,7 +16,7 @@ pub(crate) fn closest<'n>(given: &str, names: impl IntoIterator<Item = &'n str>)
 }
 
 /// Commands of other programs, and ours that do the same.
-const OF_OTHERS: [(&str, &str); 3] = [("apply", "deploy"), ("up", "deploy"), ("down", "destroy")];
+const OF_OTHERS: [(&str, &str); 2] = [("up", "deploy"), ("down", "destroy")];
 
 /// What Rust says of a text that is no number, and what `canyon` says.
 const OF_NUMBERS: [(&str, &str); 4] = [
@@ -77,7 +77,6 @@ mod tests {
             ("delte", Some("a similar subcommand exists: 'delete'\n")),
             ("rolback", Some("a similar subcommand exists: 'rollback'\n")),
             ("stauts", Some("a similar subcommand exists: 'status'\n")),
-            ("apply", Some("a similar subcommand exists: 'deploy'\n")),
             ("remove", None),
             ("terminate", None),
         ] {

@@ -8,6 +8,7 @@ use crate::table;
 use canyon_api::client::Client;
 use canyon_api::deployment::{Deployment, Orphan, Output as ModuleOutput};
 use canyon_domain::json::Json;
+use canyon_domain::kept_plan::PlanSummary;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -40,6 +41,9 @@ pub(crate) async fn print(
     }
     for orphan in &orphans {
         output.notice(&warning(orphan));
+    }
+    if deployment.plan.as_ref().is_some_and(|plan| plan.expires_at.is_some()) {
+        output.notice(&format!("apply exactly this plan: canyon apply {id}"));
     }
     if succeeded { Ok(()) } else { Err(refusal.unwrap_or_else(|| failure(deployment))) }
 }
@@ -96,6 +100,8 @@ fn text(deployment: &Deployment, outputs: &BTreeMap<String, ModuleOutput>) -> St
             let found = if differs { "drifted" } else { "in sync" };
             rows.push(vec!["check".to_owned(), found.to_owned()]);
         }
+    } else if let Some(plan) = &deployment.plan {
+        rows.push(vec!["plan".to_owned(), PlanSummary::from(plan.summary).to_string()]);
     } else if !deployment.plan_only && deployment.mode != "state" {
         rows.push(vec!["resources".to_owned(), resources(deployment)]);
     }

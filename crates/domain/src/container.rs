@@ -19,7 +19,6 @@
 
 mod check;
 mod files;
-mod image_digest;
 pub mod results;
 mod run;
 mod secret;

@@ -12,6 +12,7 @@ use crate::hold::Hold;
 use crate::ids::{
     AgentId, DeploymentId, EnvId, EnvTypeId, EnvUuid, PrincipalId, ProjectId, RunnerId,
 };
+use crate::kept_plan::KeptPlan;
 use crate::kind::Kind;
 use crate::logs_removal::LogsRemoval;
 pub use crate::mode::Mode;
@@ -179,6 +180,9 @@ pub struct Deployment {
     /// With [`Mode::Rollback`]: the deployment whose module and inputs it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_to: Option<DeploymentId>,
+    /// The deployment whose kept plan it applies, in place of a plan of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_of: Option<DeploymentId>,
     /// The resource that its module makes. Without one, the module is that of the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<Box<ResourceName>>,
@@ -247,6 +251,9 @@ pub struct Deployment {
     /// What the run left in the object store.
     #[serde(default, skip_serializing_if = "StoredResults::is_nothing")]
     pub kept: StoredResults,
+    /// The plan that Canyon keeps of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Box<KeptPlan>>,
     /// Its log and its events were removed, although it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs_removed: Option<LogsRemoval>,

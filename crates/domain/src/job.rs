@@ -11,6 +11,7 @@ use crate::job_identity::JobIdentity;
 use crate::module_source::ModuleSource;
 use crate::module_task::ModuleTask;
 use crate::plan_options::PlanOptions;
+use crate::plan_task::PlanTask;
 use crate::secret_variables::SecretVariables;
 use crate::state_command::StateCommand;
 use crate::unfinished_run::UnfinishedRun;
@@ -134,6 +135,9 @@ pub struct Job {
     /// Maximum number of resources that the plan may delete or replace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_deletions: Option<u32>,
+    /// The plan that it keeps, or applies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanTask>,
     /// Its identity at clouds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<JobIdentity>,
@@ -148,12 +152,16 @@ pub struct Job {
 /// Format 9 has variables of a runner, whose scope programs of earlier versions cannot parse. Format 10 has git credentials
 /// that are the job's identity at a cloud, and modules of OCI registries.
 /// Format 11 has container jobs, format 12 those with secrets or a source, and format 13 those that check their resource, or what
-/// their program will need, and modules with files.
-pub const FORMAT: u32 = 13;
+/// their program will need, and modules with files. Format 14 applies a kept plan: programs of earlier versions would make one of
+/// their own.
+pub const FORMAT: u32 = 14;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
     pub fn required_format(&self) -> u32 {
+        if matches!(self.plan, Some(PlanTask::Apply { .. })) {
+            return 14;
+        }
         if let Some(ContainerTask { job, checks, .. }) = &self.bundle.container {
             if self.plan_only || *checks {
                 return 13;

@@ -69,9 +69,16 @@ fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
     assert_eq!(job(serde_json::json!({ "bundle": container })), 11);
     let mut checked = container.clone();
     checked["container"]["checks"] = serde_json::json!(true);
-    assert_eq!(job(serde_json::json!({ "bundle": checked })), FORMAT);
+    assert_eq!(job(serde_json::json!({ "bundle": checked })), 13);
     let plan = serde_json::json!({ "bundle": container, "plan_only": true });
-    assert_eq!(job(plan), FORMAT, "an older program would change something");
+    assert_eq!(job(plan), 13, "an older program would change something");
+    let apply = serde_json::json!({
+        "do": "apply", "key": "07".repeat(32), "attempt": 1, "digest": "ab".repeat(32), "parts": 1, "summary": {},
+    });
+    let newest = job(serde_json::json!({ "plan": apply }));
+    assert_eq!(newest, FORMAT, "an older program would apply a plan of its own");
+    let keep = serde_json::json!({ "plan": { "do": "keep", "key": "07".repeat(32) } });
+    assert_eq!(job(keep), 1, "an older program keeps no plan, and plans nevertheless");
     let mut with_secret = container;
     with_secret["container"]["job"]["secret_variables"] =
         serde_json::json!({ "A": { "sealed": true } });

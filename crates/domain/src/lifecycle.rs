@@ -111,7 +111,7 @@ pub fn launch(
     deployment.message.clear();
     // The reports of an earlier attempt do not describe this one.
     (deployment.counts, deployment.state, deployment.refused_deletions) = (None, None, None);
-    deployment.kept = StoredResults::default();
+    (deployment.kept, deployment.plan) = (StoredResults::default(), None);
     (deployment.due_at, deployment.hold) = (Some(now + START_RETRY_INTERVAL), None);
     Ok(())
 }

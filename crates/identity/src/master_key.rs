@@ -7,6 +7,8 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::plan_task::PlanKey;
 use canyon_domain::ports::Entropy;
 use secrecy::SecretString;
 
@@ -21,6 +23,7 @@ pub struct MasterKey {
     reads: hmac::Key,
     watches: hmac::Key,
     digests: hmac::Key,
+    plans: hmac::Key,
 }
 
 impl std::fmt::Debug for MasterKey {
@@ -67,7 +70,8 @@ impl MasterKey {
         let reads = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"read")?);
         let watches = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"watch")?);
         let digests = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"digest")?);
-        Ok(Self { seal: LessSafeKey::new(seal), claims, jobs, reads, watches, digests })
+        let plans = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"plan")?);
+        Ok(Self { seal: LessSafeKey::new(seal), claims, jobs, reads, watches, digests, plans })
     }
 
     /// The claim code of an attempt. Equal attempt and fence give an equal code, so a launch with
@@ -98,6 +102,11 @@ impl MasterKey {
     /// key, a short secret could be guessed from a digest.
     pub fn digest(&self, text: &str) -> String {
         STANDARD_NO_PAD.encode(sign(&self.digests, text))
+    }
+
+    /// The key of the plan of a deployment. It is derived, so it is stored nowhere.
+    pub fn plan_key(&self, org: OrgUuid, deployment: DeploymentId) -> PlanKey {
+        PlanKey::new(sign(&self.plans, &format!("{org}.{deployment}")))
     }
 
     /// Seals `text` for `context`: it cannot be opened with another, so a secret of one
@@ -156,7 +165,6 @@ fn sign(key: &hmac::Key, text: &str) -> [u8; 32] {
 mod tests {
     use super::*;
     use crate::system::System;
-    use canyon_domain::ids::{DeploymentId, OrgUuid};
     use secrecy::ExposeSecret;
     use uuid::Uuid;
 
@@ -179,6 +187,18 @@ mod tests {
         assert_eq!(key(1).digest("a"), key(1).digest("a"));
         assert_ne!(key(1).digest("a"), key(1).digest("b"));
         assert_ne!(key(1).digest("a"), key(2).digest("a"));
+    }
+
+    #[test]
+    fn each_deployment_has_its_own_key_for_its_plan() {
+        let of = |k: u8, org, deployment| {
+            let org = OrgUuid(Uuid::from_u128(org));
+            key(k).plan_key(org, DeploymentId(Uuid::from_u128(deployment)))
+        };
+        assert_eq!(of(1, 1, 1), of(1, 1, 1));
+        for other in [of(2, 1, 1), of(1, 2, 1), of(1, 1, 2)] {
+            assert_ne!(of(1, 1, 1), other);
+        }
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub mod orphans;
 pub mod outage;
 pub mod outputs;
 pub mod own_backend;
+pub mod plan_archive;
+pub mod plan_changes;
 pub mod protection;
 pub mod reaper;
 pub mod records;

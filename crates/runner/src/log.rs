@@ -91,6 +91,11 @@ impl Log {
         self.mask.text(&escaped(&self.mask.text(text)))
     }
 
+    /// What the log is encrypted with.
+    pub fn seal(&self) -> Option<&Seal> {
+        self.seal.as_ref()
+    }
+
     /// Whether the log is encrypted, so that nothing of it may leave the job in clear.
     pub fn is_sealed(&self) -> bool {
         self.seal.is_some()

@@ -90,6 +90,7 @@ impl Outcome {
             state: None,
             unwritten: None,
             refused_deletions: self.refused_deletions,
+            plan: None,
             chunks: Vec::new(),
         }
     }

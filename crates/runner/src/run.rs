@@ -1,6 +1,7 @@
 //! The run: fetch, init, plan, apply, result.
 
 mod apply;
+mod kept_plan;
 mod locked;
 mod migration;
 mod notices;
@@ -12,6 +13,7 @@ mod unread_variables;
 mod unwritten;
 
 use crate::applying::Applying;
+use crate::plan_archive::FolderRecord;
 use crate::records::{Further, Records, unusable};
 use crate::{
     container_log::ContainerLog, environment, environment_size, executable, exit::Exit,
@@ -21,7 +23,7 @@ use crate::{
     shipper::Shipper, source, stop, stop::Stop, stop::StopRequest, tofu::Ended, tofu::Tofu,
     transcript::Transcript, verdict, workspace, workspace::Workspace,
 };
-use canyon_api::attempt::FetchedModuleBody;
+use canyon_api::attempt::{FetchedModuleBody, KeptPlanBody};
 use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::job::Job;
@@ -61,6 +63,10 @@ struct Run {
     oom_kills: u64,
     /// Whether Canyon keeps the values of sensitive outputs.
     keeps_secret_outputs: bool,
+    /// What the source's folder had before the plan, if that is to be kept.
+    before_plan: Option<FolderRecord>,
+    /// The plan that it has stored.
+    kept_plan: Option<KeptPlanBody>,
 }
 
 /// Serves a claimed attempt to its end.
@@ -97,6 +103,7 @@ pub async fn serve(
     body.unwritten = run.state.unwritten.take().filter(|_| api.knows_unwritten_states());
     body.phase = Some(run.progress.phase());
     body.fetched = run.progress.fetched().filter(|_| api.knows_fetched_modules());
+    body.plan = run.kept_plan.take();
     body.untouched = run.applying == Applying::Announced;
     let exit = result::conclude(&api, body, &stop, "OpenTofu").await;
     if let Some(container_log) = run.container_log {
@@ -151,6 +158,8 @@ impl Run {
             kept_secrets,
             oom_kills,
             keeps_secret_outputs,
+            before_plan: None,
+            kept_plan: None,
         };
         Ok((run, shipper))
     }
@@ -189,6 +198,7 @@ impl Run {
                 if planned {
                     self.show_plan(&tofu).await;
                 }
+                self.kept_plan = self.keep_plan(&tofu, api, planned).await;
                 self.inspect_found_state(&tofu).await;
             } else {
                 self.inspect_state(&tofu, false).await;
@@ -290,6 +300,10 @@ impl Run {
         api: &ApiConnection,
     ) -> Result<bool, Failure> {
         self.prepare(tofu, api).await?;
+        if self.fetch_plan(api).await? {
+            return Ok(true);
+        }
+        self.record_folder();
         let plan_file = self.workspace.path(workspace::PLAN);
         let out = format!("-out={}", plan_file.display());
         let inputs = format!("-var-file={}", self.inputs_file);

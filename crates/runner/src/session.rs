@@ -2,6 +2,7 @@
 
 use crate::lock_owner_name;
 use crate::{backoff::Backoff, exit::Exit, settings::Settings, stop::Stop, stop::StopRequest};
+use bytes::Bytes;
 use canyon_api::attempt::{
     ClaimBody, DeploymentResultsUpdateBody, JudgeLockAnswer, JudgeLockBody, Offsets, ReportAnswer,
     ReportBody, result_of,
@@ -10,6 +11,7 @@ use canyon_api::client::{Client, ClientError};
 use canyon_api::job_token::{IssueTokenBody, IssuedToken};
 use canyon_domain::failure::Phase;
 use canyon_domain::job::{FORMAT, Job};
+use canyon_domain::plan_task::PlanPiece;
 use secrecy::SecretString;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -73,6 +75,29 @@ impl ApiConnection {
     /// Whether Canyon understands a result with the values of sensitive outputs: one of an earlier version refuses it.
     pub fn keeps_secret_outputs(&self) -> bool {
         self.report_format >= 4
+    }
+
+    /// Whether Canyon keeps plans: one of an earlier version refuses a result with one.
+    pub fn keeps_plans(&self) -> bool {
+        self.report_format >= 5
+    }
+
+    /// Stores a piece of the plan, encrypted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::put_plan_piece`].
+    pub async fn put_plan_piece(&self, piece: PlanPiece, sealed: Bytes) -> Result<(), ClientError> {
+        self.client.put_plan_piece(&self.deployment, self.attempt, piece, sealed).await
+    }
+
+    /// A piece of the plan that this attempt applies, encrypted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::plan_piece`].
+    pub async fn plan_piece(&self, piece: PlanPiece) -> Result<Bytes, ClientError> {
+        self.client.plan_piece(&self.deployment, self.attempt, piece).await
     }
 
     /// Reports that the run lives, with the next pieces of the log and the events.

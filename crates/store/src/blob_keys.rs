@@ -6,6 +6,7 @@
 
 use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_domain::module_source::Digest;
+use canyon_domain::plan_task::PlanPiece;
 use object_store::path::Path;
 use std::fmt;
 
@@ -70,6 +71,11 @@ impl BlobKey {
     /// The resources in the state after an attempt: `.../attempts/<n>/resources.json`.
     pub fn resources(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
         Self(format!("{}/attempts/{attempt}/resources.json", folder(org, deployment)).into())
+    }
+
+    /// A piece of the plan of an attempt, encrypted: `.../attempts/<n>/plan/<piece>`.
+    pub fn plan(org: OrgUuid, deployment: DeploymentId, attempt: u32, piece: PlanPiece) -> Self {
+        Self(format!("{}/attempts/{attempt}/plan/{piece}", folder(org, deployment)).into())
     }
 
     /// The part of a stream that starts at byte `offset`:

@@ -42,7 +42,7 @@ pub(super) fn parse(
             faults.add("plan_only", "does not go with `mode: destroy` of a resource: a container job can check it, and plans nothing");
         }
         RequestedMode::Deploy | RequestedMode::PlanOnly | RequestedMode::Destroy => {}
-        RequestedMode::Rollback | RequestedMode::State => {
+        RequestedMode::Rollback | RequestedMode::State | RequestedMode::Apply => {
             let field = if body.container.is_some() { "container" } else { "resource" };
             faults.add(field, "goes only with `mode: deploy` and `mode: destroy`");
         }

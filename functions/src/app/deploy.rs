@@ -46,6 +46,8 @@ pub struct DeploymentRequest {
     pub secret_inputs: BTreeMap<String, SecretJson>,
     /// With [`Mode::Rollback`]: the deployment to repeat.
     pub rollback_to: Option<DeploymentId>,
+    /// The deployment whose kept plan to apply; see [`Deployment::plan_of`].
+    pub plan_of: Option<DeploymentId>,
     /// Its position among the waiting deployments.
     pub priority: Priority,
     /// The agent that is to launch it.
@@ -138,7 +140,8 @@ impl App {
     ) -> Result<Deployment, AppError> {
         let keyed = self.keyed(order, idempotency).await?;
         let idempotency = keyed.as_ref();
-        match self.accept(by, order, idempotency).await {
+        // The future is large.
+        match Box::pin(self.accept(by, order, idempotency)).await {
             Ok(Some(deployment)) => Ok(deployment),
             Ok(None) => self.repeated(by.org, Some(by), idempotency).await?.ok_or_else(|| {
                 AppError::conflict("the idempotency key is in use; try again with another")
@@ -163,6 +166,7 @@ impl App {
         order: &DeploymentRequest,
     ) -> Result<Environment, AppError> {
         let environment = self.open_environment(by, order).await?;
+        let order = &*Box::pin(self.with_plan(by, order, &environment)).await?;
         let work = self.work_for(by, order, &environment).await?;
         // Checks whether the queue is full. The result is dropped.
         self.enqueue(by, order, &work, None, environment.clone())?;
@@ -178,6 +182,7 @@ impl App {
     ) -> Result<Option<Deployment>, AppError> {
         for _ in 0..MAX_TRIES {
             let environment = self.open_environment(by, order).await?;
+            let order = &*Box::pin(self.with_plan(by, order, &environment)).await?;
             let work = self.work_for(by, order, &environment).await?;
             let reads_in = self.reads_in(by, order, &environment).await?;
             let (deployment, mut environment) =
@@ -320,6 +325,7 @@ impl App {
             mode: order.mode,
             plan_only: order.plan_only,
             rollback_to: order.rollback_to,
+            plan_of: order.plan_of,
             resource: bundle.resource.as_ref().map(|task| Box::new(task.resource.clone())),
             container: bundle.container.as_ref().map(|task| Box::new(task.into())),
             place: place.clone().map(Box::new),
@@ -329,7 +335,7 @@ impl App {
             role: order.role.clone(),
             accept_state: order.accept_state,
             max_deletions: order.max_deletions,
-            partial: order.options.is_partial(),
+            partial: bundle.options.is_partial(),
             created_at: now,
             created_by: by.id,
             reads_in,
@@ -343,6 +349,7 @@ impl App {
             state: None,
             refused_deletions: None,
             kept: StoredResults::default(),
+            plan: None,
             logs_removed: None,
             completed_at: None,
             version: 1,

@@ -46,6 +46,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
     if body.rollback_to_deployment_id.is_some() && body.mode != RequestedMode::Rollback {
         faults.add("rollback_to_deployment_id", "only `mode: rollback` takes it");
     }
+    check_plan_to_apply(&body, &mut faults);
     if body.mode == RequestedMode::PlanOnly && body.plan_only == Some(false) {
         faults.add("plan_only", "`mode: plan_only` contradicts it");
     }
@@ -73,7 +74,8 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         project,
         env,
         mode: match body.mode {
-            RequestedMode::Deploy | RequestedMode::PlanOnly => Mode::Deploy,
+            // The mode of the plan replaces that of `apply`.
+            RequestedMode::Deploy | RequestedMode::PlanOnly | RequestedMode::Apply => Mode::Deploy,
             RequestedMode::Destroy => Mode::Destroy,
             RequestedMode::Rollback => Mode::Rollback,
             RequestedMode::State => Mode::State,
@@ -92,6 +94,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         accept_state: body.accept_state,
         max_deletions: body.max_deletions,
         rollback_to: body.rollback_to_deployment_id.map(DeploymentId),
+        plan_of: body.plan_deployment_id.map(DeploymentId),
         encrypted_outputs_recipient: body.encrypted_outputs_recipient,
         encrypted_logs_recipient: body.encrypted_logs_recipient,
         log_level: body.runner_log_level.unwrap_or_default(),
@@ -99,6 +102,30 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         state_command,
     };
     faults.into_result(order)
+}
+
+/// A kept plan determines what its apply does.
+fn check_plan_to_apply(body: &DeploymentCreateBody, faults: &mut FieldErrors) {
+    if body.mode != RequestedMode::Apply {
+        if body.plan_deployment_id.is_some() {
+            faults.add("plan_deployment_id", "only `mode: apply` takes it");
+        }
+        return;
+    }
+    if body.plan_deployment_id.is_none() {
+        faults.add("plan_deployment_id", "is required: the deployment whose plan to apply");
+    }
+    let given = [
+        ("plan_only", body.plan_only == Some(true)),
+        ("module", body.module.is_some()),
+        ("resource", body.resource.is_some()),
+        ("targets", !body.targets.is_empty()),
+        ("replace", !body.replace.is_empty()),
+        ("parallelism", body.parallelism.is_some()),
+    ];
+    for (field, _) in given.iter().filter(|(_, is_given)| *is_given) {
+        faults.add(*field, "does not go with `mode: apply`: the plan determines it");
+    }
 }
 
 /// The role that a request asks for.

@@ -122,6 +122,7 @@ fn destruction(
         resource,
         secret_inputs: BTreeMap::new(),
         rollback_to: None,
+        plan_of: None,
         priority: Priority::Normal,
         agent: None,
         role: None,

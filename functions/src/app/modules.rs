@@ -16,6 +16,7 @@ use canyon_domain::inventory::Environment;
 use canyon_domain::job::{Bundle, Module};
 use canyon_domain::module_source::{Digest, ModuleSource};
 use canyon_domain::module_task::ModuleTask;
+use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::scoped_role::{ScopedRole, intersection};
 use canyon_domain::state_command::StateCommand;
@@ -40,6 +41,8 @@ struct ModuleToRun {
     /// The container job, in place of the module.
     container: Option<ContainerTask>,
     place: Option<DefinedPlace>,
+    /// The options of the plan that is to be applied.
+    options: Option<PlanOptions>,
 }
 
 impl From<Module> for ModuleToRun {
@@ -52,6 +55,7 @@ impl From<Module> for ModuleToRun {
             resource: None,
             container: None,
             place: None,
+            options: None,
         }
     }
 }
@@ -66,6 +70,7 @@ impl From<Bundle> for ModuleToRun {
             resource: former.resource,
             container: former.container,
             place: None,
+            options: None,
         }
     }
 }
@@ -130,7 +135,7 @@ impl App {
             encrypted_outputs_recipient: outputs.or_else(|| former(of.outputs_recipient)),
             encrypted_logs_recipient: logs.or_else(|| former(of.logs_recipient)),
             log_level: order.log_level,
-            options: order.options.clone(),
+            options: of.options.unwrap_or_else(|| order.options.clone()),
             state_command: order.state_command.clone(),
             resource: of.resource,
             container: of.container,
@@ -144,6 +149,9 @@ impl App {
         order: &DeploymentRequest,
         environment: &Environment,
     ) -> Result<ModuleToRun, AppError> {
+        if let Some(plan) = order.plan_of {
+            return Box::pin(self.module_of_plan(by, plan, environment)).await;
+        }
         Ok(match (&order.module, order.mode) {
             (Some(module), Mode::Deploy | Mode::Destroy | Mode::State) => {
                 self.check_module(by, module, environment).await?;
@@ -196,6 +204,7 @@ impl App {
         let own = Some(scoped_roles).filter(|_| role == Role::None);
         let of = match (order.mode, &order.module) {
             _ if order.resource.is_some() => Self::repeated_for_resource(order, environment),
+            _ if order.plan_of.is_some() => order.plan_of,
             (Mode::Destroy | Mode::State, None) => self.applied_deployment(by, environment).await?,
             (Mode::Rollback, _) => order.rollback_to,
             (Mode::Deploy | Mode::Destroy | Mode::State, _) => None,
@@ -304,6 +313,25 @@ impl App {
             None => of.module = as_fetched(of.module, &former)?,
         }
         of.place = former.place.map(|place| *place);
+        Ok(of)
+    }
+
+    /// The module of a kept plan, as its run has fetched it.
+    async fn module_of_plan(
+        &self,
+        by: &Principal,
+        id: DeploymentId,
+        environment: &Environment,
+    ) -> Result<ModuleToRun, AppError> {
+        let planned = self.planned(by, id, environment).await?;
+        let bundle = self.table.bundle(by.org, id).await?;
+        let bundle = bundle.ok_or_else(|| {
+            AppError::conflict(format!("the module of deployment {id} is no longer stored"))
+        })?;
+        let options = Some(bundle.options.clone());
+        let mut of = ModuleToRun { options, ..ModuleToRun::from(bundle) };
+        of.module = as_fetched(of.module, &planned)?;
+        of.place = planned.place.map(|place| *place);
         Ok(of)
     }
 

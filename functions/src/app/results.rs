@@ -1,7 +1,7 @@
 //! The result of a run, as its runner reports it.
 
-use super::App;
 use super::runs::Proved;
+use super::{App, kept_plans};
 use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -52,6 +52,8 @@ impl App {
             };
             state_report(report).inspect_err(unusable).ok()
         });
+        let plan =
+            body.plan.as_ref().map(|plan| kept_plans::recorded(plan, of.number)).transpose()?;
         let unwritten = body.unwritten.as_ref().map(unwritten_facts);
         for _ in 0..MAX_TRIES {
             let Proved { mut deployment, over, .. } = self.prove(of, token).await?;
@@ -71,6 +73,7 @@ impl App {
             });
             deployment.state = state.clone();
             deployment.refused_deletions = body.refused_deletions;
+            deployment.plan = plan.clone().map(Box::new);
             if let Some(fetched) = body.fetched.clone() {
                 deployment.record_fetched(of.number, fetched.into());
             }

@@ -259,6 +259,7 @@ impl App {
         if let Err(reason) = referred {
             return Ok(Err(reason));
         }
+        let plan = Box::pin(self.plan_task(of.org, deployment)).await?;
         let former_inputs = self.former_inputs(of.org, &environment, deployment.id).await?;
         kept.former_secrets.extend(former_inputs);
         Ok(Ok(Job {
@@ -282,6 +283,7 @@ impl App {
             stored_variables: kept.stored_variables,
             former_secrets: kept.former_secrets,
             git_credentials: kept.git_credentials,
+            plan,
             identity,
             stop_seconds: attempt.limits.stop,
         }))

@@ -2,7 +2,7 @@
 
 use canyon_api::deployed_container::{DeployedContainer, DeployedSource};
 use canyon_api::deployed_module::DeployedModule;
-use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, Waiting};
+use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, KeptPlan, Waiting};
 use canyon_api::fallback::Fallback;
 use canyon_domain::attempt::{Attempt, Outcome};
 use canyon_domain::container::{ContainerJob, JobSource};
@@ -12,7 +12,7 @@ use canyon_domain::ids::OrgId;
 use canyon_domain::job::{Bundle, Inputs};
 use canyon_domain::module_source::ModuleSource;
 use canyon_domain::plan_options::ResourceAddress;
-use canyon_domain::{deployment, waiting};
+use canyon_domain::{deployment, kept_plan, waiting};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -33,6 +33,8 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         plan_only: of.plan_only,
         partial: of.partial,
         rollback_to_deployment_id: of.rollback_to.map(|id| id.0),
+        plan_deployment_id: of.plan_of.map(|id| id.0),
+        plan: of.plan.as_deref().map(|plan| kept_plan(of, plan)),
         status: of.status.as_str().to_owned(),
         status_message: of.message.clone(),
         metrics: metrics(of),
@@ -52,6 +54,15 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         container: None,
         state_command: None,
         attempts: Vec::new(),
+    }
+}
+
+fn kept_plan(of: &deployment::Deployment, plan: &kept_plan::KeptPlan) -> KeptPlan {
+    let end = of.completed_at.filter(|_| plan.parts > 0);
+    KeptPlan {
+        digest: plan.digest.to_string(),
+        summary: plan.summary.into(),
+        expires_at: end.map(|end| end + kept_plan::MAX_AGE),
     }
 }
 

@@ -47,6 +47,7 @@ mod inventory;
 mod issuers;
 mod job;
 mod job_tokens;
+mod kept_plans;
 mod long_polls;
 mod long_streams;
 mod module_resources;

@@ -138,6 +138,7 @@ impl Companion {
             state: None,
             unwritten: None,
             fetched: None,
+            plan: None,
             refused_deletions: None,
             metadata: None,
             phase: None,

@@ -7,6 +7,7 @@ use crate::deployment::{
     LOG_COMPLETE, NEXT_OFFSET, Orphan, Output,
 };
 use crate::page::{Page, PageQuery};
+use crate::plan::{Plan, PlanQuery};
 use bytes::Bytes;
 use reqwest::Method;
 use std::collections::BTreeMap;
@@ -53,6 +54,16 @@ impl Client {
             return Ok(found);
         }
         Err(ClientError::not_canyon(&self.url, 200, "it is about another deployment"))
+    }
+
+    /// A page of the plan that Canyon keeps of a deployment.
+    ///
+    /// # Errors
+    ///
+    /// 404 if there is no such deployment, or no plan of it is kept.
+    pub async fn plan(&self, id: &str, page: u32) -> Result<Plan, ClientError> {
+        let request = self.request(Method::GET, &["deployments", id, "plan"]);
+        self.read(request.query(&PlanQuery { page: Some(page) })).await
     }
 
     /// Deployments, newest first.

@@ -6,13 +6,19 @@ use crate::attempt::{
     JudgeLockBody, RESULT_OF, ReportAnswer, ReportBody, result_of,
 };
 use crate::job_token::{IssueTokenBody, IssuedToken};
+use bytes::Bytes;
 use canyon_domain::job::FORMAT;
+use canyon_domain::plan_task::PlanPiece;
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, RequestBuilder};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// Time limit of a report. If the network loses it, the next report still comes within the lease.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit of a piece of a plan: 4 MiB.
+const TRANSFER_TIMEOUT: Duration = Duration::from_mins(2);
+const BYTES: &str = "application/octet-stream";
 
 impl Client {
     /// Claims attempt `number` of a deployment. The client's token is the claim code.
@@ -103,6 +109,48 @@ impl Client {
             return Ok(issued);
         }
         Err(ClientError::not_canyon(&self.url, 200, "it is a token with another audience or phase"))
+    }
+
+    /// Stores a piece of the plan of attempt `number`, encrypted. Idempotent: a stored piece stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// 409 if the attempt is over, or its plan is not kept.
+    pub async fn put_plan_piece(
+        &self,
+        deployment: &str,
+        number: u32,
+        piece: PlanPiece,
+        sealed: Bytes,
+    ) -> Result<(), ClientError> {
+        let (of, piece) = (number.to_string(), piece.to_string());
+        let path = ["deployments", deployment, "attempts", &of, "plan", &piece];
+        let request = self.request(Method::PUT, &path).timeout(TRANSFER_TIMEOUT);
+        let answer = self.send(request.header(CONTENT_TYPE, BYTES).body(sealed)).await?;
+        if answer.header(ANSWER_OF) == Some(&result_of(deployment, number)) {
+            return Ok(());
+        }
+        Err(answer.foreign(&self.url, "it is not for this attempt"))
+    }
+
+    /// A piece of the plan that attempt `number` applies, encrypted.
+    ///
+    /// # Errors
+    ///
+    /// 409 if the attempt is over, or it applies no kept plan; 404 if the piece is not stored.
+    pub async fn plan_piece(
+        &self,
+        deployment: &str,
+        number: u32,
+        piece: PlanPiece,
+    ) -> Result<Bytes, ClientError> {
+        let (of, piece) = (number.to_string(), piece.to_string());
+        let path = ["deployments", deployment, "attempts", &of, "plan", &piece];
+        let answer = self.send(self.request(Method::GET, &path).timeout(TRANSFER_TIMEOUT)).await?;
+        if answer.header(ANSWER_OF) == Some(&result_of(deployment, number)) {
+            return Ok(answer.body);
+        }
+        Err(answer.foreign(&self.url, "it is not for this attempt"))
     }
 
     /// Sends the result of attempt `number`. Canyon has accepted it only if the answer names the

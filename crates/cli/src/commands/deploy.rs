@@ -59,6 +59,8 @@ pub(crate) struct Request {
     pub(crate) container: ContainerFlags,
     /// With the mode `rollback`: the deployment to repeat.
     pub(crate) rollback_to: Option<Uuid>,
+    /// With the mode `apply`: the deployment whose plan to apply.
+    pub(crate) plan_of: Option<Uuid>,
     pub(crate) flags: RunFlags,
 }
 
@@ -75,8 +77,9 @@ pub(crate) async fn run(
 ) -> Result<Exit, CliError> {
     let Arguments { project, environment, module, container, destroy, flags } = arguments;
     let mode = if destroy { RequestedMode::Destroy } else { RequestedMode::Deploy };
-    let rollback_to = None;
-    let request = Request { project, environment, mode, module, container, rollback_to, flags };
+    let (rollback_to, plan_of) = (None, None);
+    let request =
+        Request { project, environment, mode, module, container, rollback_to, plan_of, flags };
     execute(request, client, output).await
 }
 
@@ -252,6 +255,7 @@ fn body(request: &Request, of: ModuleOfRequest, job: ContainerOfRequest) -> Depl
         params: job.params,
         secret_inputs: of.secret_inputs,
         rollback_to_deployment_id: request.rollback_to,
+        plan_deployment_id: request.plan_of,
         encrypted_outputs_recipient: joined(&flags.outputs_recipient),
         encrypted_logs_recipient: joined(&flags.logs_recipient),
         priority: flags.priority.map(Priority::from),

@@ -30,7 +30,8 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Exit, CliError> {
     let Arguments { project, environment, module, container, flags } = arguments;
-    let (mode, rollback_to) = (RequestedMode::Destroy, None);
-    let request = Request { project, environment, mode, module, container, rollback_to, flags };
+    let (mode, rollback_to, plan_of) = (RequestedMode::Destroy, None, None);
+    let request =
+        Request { project, environment, mode, module, container, rollback_to, plan_of, flags };
     deploy::execute(request, client, output).await
 }

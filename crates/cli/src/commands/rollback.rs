@@ -49,6 +49,7 @@ pub(crate) async fn run(
         module: ModuleFlags::default(),
         container: ContainerFlags::default(),
         rollback_to: Some(rollback_to),
+        plan_of: None,
         flags,
     };
     deploy::execute(request, client, output).await

@@ -51,6 +51,7 @@ impl Run {
             in_doubt
         };
         let Err(mut failure) = judged else { return Ok(()) };
+        self.name_stale_plan(&mut failure);
         if is_lost && failure.class == FailureClass::Cancelled {
             "stopped during the apply".clone_into(&mut failure.message);
         }

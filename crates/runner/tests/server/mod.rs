@@ -5,12 +5,13 @@ pub(crate) mod plane;
 mod proxy;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware;
 use axum::response::{Html, IntoResponse, Json, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use canyon_api::attempt::{DeploymentResultsUpdateBody, ReportBody, Stream};
 use canyon_domain::failure::Phase;
 pub(crate) use plane::Plane;
@@ -64,6 +65,7 @@ impl Server {
             .route(&format!("{base}/attempts/{{number}}/claim"), post(claim))
             .route(&format!("{base}/attempts/{{number}}/report"), post(report))
             .route(&format!("{base}/attempts/{{number}}/actions/issue-token"), post(issue_token))
+            .route(&format!("{base}/attempts/{{number}}/plan/{{piece}}"), put(keep).get(piece))
             .route(&format!("{base}/results"), post(results))
             .route(&format!("{base}/bundle"), get(bundle))
             .route("/portal", get(async || Html("<html>Sign in</html>")))
@@ -109,7 +111,7 @@ async fn claim(
     let job = plane.job_text.clone().unwrap_or_else(|| plane.job.to_string());
     let offsets = plane.offsets();
     // One of an earlier version does not have the field.
-    let format = if plane.knows_no_unwritten { "" } else { r#", "report_format": 4"# };
+    let format = if plane.knows_no_unwritten { "" } else { r#", "report_format": 5"# };
     let text = format!(
         r#"{{"token": "{TOKEN}", "job": {job}, "offsets": {offsets}, "report_seconds": 1{format}}}"#
     );
@@ -213,6 +215,22 @@ async fn results(
     plane.results.push(body);
     plane.over = true;
     (StatusCode::NO_CONTENT, [("canyon-result-of", format!("{DEPLOYMENT}/1"))]).into_response()
+}
+
+async fn keep(
+    State(plane): State<Shared>,
+    Path((_, piece)): Path<(u32, String)>,
+    sealed: Bytes,
+) -> Response {
+    plane.lock().unwrap().pieces.insert(piece, sealed.to_vec());
+    StatusCode::NO_CONTENT.into_response()
+}
+
+async fn piece(State(plane): State<Shared>, Path((_, piece)): Path<(u32, String)>) -> Response {
+    match plane.lock().unwrap().pieces.get(&piece) {
+        Some(sealed) => sealed.clone().into_response(),
+        None => refused(StatusCode::NOT_FOUND),
+    }
 }
 
 fn refused(status: StatusCode) -> Response {

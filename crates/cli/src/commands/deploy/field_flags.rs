@@ -4,10 +4,11 @@ use canyon_api::client::ClientError;
 use serde_json::Value;
 
 /// The fields, and what gives them.
-const FLAGS: [(&str, &str); 15] = [
+const FLAGS: [(&str, &str); 16] = [
     ("project_id", "PROJECT"),
     ("env_id", "ENVIRONMENT"),
     ("rollback_to_deployment_id", "DEPLOYMENT"),
+    ("plan_deployment_id", "DEPLOYMENT"),
     ("encrypted_outputs_recipient", "--outputs-recipient"),
     ("encrypted_logs_recipient", "--logs-recipient"),
     ("max_deletions", "--max-deletions"),

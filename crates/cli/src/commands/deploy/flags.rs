@@ -11,7 +11,7 @@ pub(crate) struct RunFlags {
     pub(super) plan_only: bool,
     /// Delete, replace and destroy without asking for confirmation
     #[arg(long)]
-    pub(super) yes: bool,
+    pub(crate) yes: bool,
     /// End the run before its apply if its plan deletes or replaces more resources than this; those
     /// that the provider does not find count too
     #[arg(long, value_name = "N")]

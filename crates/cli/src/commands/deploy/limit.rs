@@ -30,10 +30,11 @@ pub(super) enum Next {
 impl Limit {
     /// On a terminal, the command deletes nothing before it has asked the user, unless a flag allows it.
     pub(super) fn of(request: &Request) -> Self {
-        // Before a destroy run the command asks already; a plan deletes nothing.
-        let (flags, is_destroy) = (&request.flags, request.mode == RequestedMode::Destroy);
+        let flags = &request.flags;
+        // Before a destroy run, and before the apply of a kept plan, the command asks already; a plan deletes nothing.
+        let is_asked = matches!(request.mode, RequestedMode::Destroy | RequestedMode::Apply);
         // A container job makes no plan that a limit could end.
-        let is_settled = flags.yes || is_destroy || flags.plan_only || request.container.is_given();
+        let is_settled = flags.yes || is_asked || flags.plan_only || request.container.is_given();
         let fixed = is_settled || flags.no_wait || flags.max_deletions.is_some();
         if fixed {
             return Self { max_deletions: flags.max_deletions, can_ask: false };
