@@ -9,6 +9,7 @@ pub mod agent_registry;
 mod agent_sessions;
 mod agent_work;
 mod agents;
+mod approvals;
 mod archives;
 mod artifacts;
 pub(crate) mod at_a_glance;
@@ -82,6 +83,7 @@ mod variable_uses;
 mod waiting;
 mod watchers;
 
+pub(crate) use approvals::ReviewRequest;
 pub(crate) use runs::foreign_path;
 pub(crate) use sources::Source;
 

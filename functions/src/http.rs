@@ -6,6 +6,7 @@ mod agent_caller;
 mod agent_sessions;
 mod agents;
 mod answer_size;
+mod approvals;
 mod archives;
 mod artifacts;
 mod audit;
@@ -120,6 +121,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(archives::routes())
         .merge(artifacts::routes())
         .merge(plans::routes())
+        .merge(approvals::routes())
         .merge(of_runs())
 }
 

@@ -109,7 +109,7 @@ impl Launcher {
         };
         let code = self.master_keys.get().await?.claim_code(attempt, fence);
         let hash = bearer::hash(code.expose_secret());
-        let limits = Limits::new(resolved.timeouts, deployment.created_at);
+        let limits = Limits::new(resolved.timeouts, deployment.counts_from());
         let limits = deployment.container.as_ref().map_or(limits, |run| limits.of_container(run));
         if lifecycle::launch(&mut deployment, fence, hash, limits, now).is_err() {
             return Ok(StepOutcome::Changed);

@@ -105,6 +105,10 @@ impl Launcher {
             Step::Observe => self.observe(due, deployment, resolved).await,
             Step::Stop => self.stop(due, deployment, resolved, StopMode::Graceful).await,
             Step::Kill => self.stop(due, deployment, resolved, StopMode::Kill).await,
+            Step::GiveUp(reason) => {
+                lifecycle::give_up(&mut deployment, reason, now);
+                self.save(due, deployment).await
+            }
             Step::End(outcome) => {
                 lifecycle::end_without_attempt(&mut deployment, outcome, now);
                 self.save(due, deployment).await

@@ -65,6 +65,7 @@ async fn organization(table: &Table, account: &Account) {
         uuid: Uuid::now_v7(),
         display_name: DisplayName::from_id("testing"),
         deletion_protection: None,
+        approval: None,
         created_at: now,
     };
     let project = Project {
@@ -117,6 +118,8 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         module: ModuleRecord::default(),
         secret_inputs: Vec::new(),
         deletion_protection: None,
+        type_approval: None,
+        approval: None,
         removed_by: None,
         version: 1,
     };
@@ -155,6 +158,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        approval: None,
         plan: None,
         role: None,
         logs_removed: None,

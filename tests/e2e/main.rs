@@ -14,6 +14,7 @@ mod agent_faults;
 mod agent_file;
 mod agent_network;
 mod agents;
+mod approvals;
 mod arrows;
 mod cancel;
 mod confirming;

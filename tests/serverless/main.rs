@@ -10,6 +10,8 @@
 )]
 
 mod agent;
+#[path = "../e2e/approvals.rs"]
+mod approvals;
 #[path = "../e2e/cancel.rs"]
 mod cancel;
 #[path = "../e2e/agent.rs"]

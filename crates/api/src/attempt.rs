@@ -86,7 +86,7 @@ pub struct Claimed {
 }
 
 /// The newest format of [`ReportBody`] and [`DeploymentResultsUpdateBody`]. Format 2 has `unwritten`, format 3
-/// has `fetched`, format 4 has `secret_outputs`, format 5 has `plan`. A Canyon that announces an older one refuses a body with a field that it does
+/// has `fetched`, format 4 has `secret_outputs`, format 5 has `plan` and `stale_plan`. A Canyon that announces an older one refuses a body with a field that it does
 /// not know.
 pub const REPORT_FORMAT: u32 = 5;
 
@@ -305,6 +305,9 @@ pub struct DeploymentResultsUpdateBody {
     /// The plan whose pieces the run has stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<KeptPlanBody>,
+    /// The state has changed since the plan was made that the run was to apply: nothing was changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stale_plan: bool,
     /// The last parts of the streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,

@@ -1,5 +1,6 @@
 //! Deployments.
 
+use crate::approval::DeploymentApproval;
 use crate::deployed_container::DeployedContainer;
 use crate::deployed_module::DeployedModule;
 pub use crate::deployment_query::{DeploymentQuery, LogQuery, WaitQuery};
@@ -59,7 +60,10 @@ pub struct Deployment {
     pub plan_deployment_id: Option<Uuid>,
     /// The plan that Canyon keeps of it; `getDeploymentPlan` has its changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<KeptPlan>,
+    pub plan: Option<Box<KeptPlan>>,
+    /// The approval that its plan needs before it is applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<DeploymentApproval>>,
     /// `queued`, `launching`, `running`, `cancelling`; at the end `succeeded`, `failed` or
     /// `cancelled`.
     pub status: String,
@@ -156,7 +160,7 @@ pub struct DeploymentMetrics {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Waiting {
     /// The reason, for programs: `earlier_deployment`, `launcher`, `concurrency_limit`, `agent`, `runner` (on which the
-    /// launcher can start no job at present) or `job` (which has not reported yet). Later versions may have more.
+    /// launcher can start no job at present), `approval` (of its plan) or `job` (which has not reported yet). Later versions may have more.
     #[serde(default)]
     pub code: String,
     /// The reason, for people.

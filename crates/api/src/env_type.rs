@@ -1,5 +1,6 @@
 //! Environment types.
 
+use crate::approval::ApprovalRule;
 use crate::environment::DeletionProtection;
 use canyon_domain::change::Change;
 use jiff::Timestamp;
@@ -20,6 +21,9 @@ pub struct EnvironmentType {
     /// Deletion protection of new environments of this type; absent for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
+    /// Which plans need approval in the environments of this type; absent for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalRule>,
     /// Time of creation.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
@@ -39,6 +43,9 @@ pub struct EnvironmentTypeCreateBody {
     /// Deletion protection of new environments of this type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
+    /// Which plans need approval in the environments of this type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalRule>,
 }
 
 /// A request to change an environment type. An absent field keeps its value.
@@ -54,4 +61,8 @@ pub struct EnvironmentTypeUpdateBody {
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     #[schema(value_type = Option<DeletionProtection>)]
     pub deletion_protection: Change<DeletionProtection>,
+    /// Which plans need approval in the environments of this type, also in those that exist; `null` for none.
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
+    #[schema(value_type = Option<ApprovalRule>)]
+    pub approval: Change<ApprovalRule>,
 }

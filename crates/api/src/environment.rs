@@ -1,5 +1,6 @@
 //! Environments.
 
+use crate::approval::ApprovalRule;
 use crate::resource::Resource;
 use canyon_domain::change::Change;
 use canyon_domain::inventory;
@@ -49,6 +50,12 @@ pub struct Environment {
     /// Limit of deletions in a run; absent for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
+    /// Its own rule for approvals: of each setting, the stricter value of it and of `type_approval` counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalRule>,
+    /// The rule of its type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub type_approval: Option<ApprovalRule>,
     /// What was deployed to it, and what runs; only in the answer to `getEnvironment`. Absent before the first deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployments: Option<EnvironmentDeployments>,
@@ -181,6 +188,10 @@ pub struct EnvironmentUpdateBody {
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     #[schema(value_type = Option<DeletionProtection>)]
     pub deletion_protection: Change<DeletionProtection>,
+    /// Its own rule for approvals, not less strict than that of its type; `null` for none of its own.
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
+    #[schema(value_type = Option<ApprovalRule>)]
+    pub approval: Change<ApprovalRule>,
 }
 
 /// The runner that the current rules choose for an environment.

@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod agent;
+pub mod approval;
 pub mod archive;
 pub mod attempt;
 pub mod audit;

@@ -1,8 +1,8 @@
 //! The commands and flags of `canyon`.
 
 use crate::commands::{
-    agents, apply, cancel, completion, config, create, delete, deploy, destroy, doctor, explain,
-    force_unlock, get, import, limit, list, login, logout, logs, outputs, refresh_runner,
+    agents, apply, approve, cancel, completion, config, create, delete, deploy, destroy, doctor,
+    explain, force_unlock, get, import, limit, list, login, logout, logs, outputs, refresh_runner,
     retention, rollback, show, state, status, switch, token, update, variables, version, wait,
     whoami,
 };
@@ -60,6 +60,10 @@ pub(crate) enum Command {
     Plan(deploy::Arguments),
     /// Apply a plan that `canyon plan` has made: exactly that one
     Apply(apply::Arguments),
+    /// Approve a plan that waits for it
+    Approve(approve::Arguments),
+    /// End a deployment whose plan nobody is to review any more
+    Discard(approve::DiscardArguments),
     /// Show the changes of a plan
     Show(show::Arguments),
     /// Repeat an earlier deployment of an environment
@@ -88,8 +92,8 @@ pub(crate) enum Command {
     Doctor(doctor::Arguments),
     /// Let an agent that has presented its key work
     Adopt(agents::AdoptArguments),
-    /// Refuse an agent
-    Reject(agents::Arguments),
+    /// Refuse a plan that waits for approval, or an agent
+    Reject(approve::RejectArguments),
     /// Delete an agent's registration: it must be adopted again
     Forget(agents::Arguments),
     /// Stop giving an agent or a runner new work

@@ -59,7 +59,8 @@ const STRUCTURED: [&str; 7] = [
 ];
 
 /// The members at the top of a request that are typed too: true, false, or `null` for "no limit".
-const TYPED: [&str; 4] = ["disabled", "run_untagged_jobs", "migrate", "deletion_protection"];
+const TYPED: [&str; 5] =
+    ["disabled", "run_untagged_jobs", "migrate", "deletion_protection", "approval"];
 
 impl Assignment {
     /// Splits `path=value`.

@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod apply;
+pub(crate) mod approve;
 pub(crate) mod audit;
 pub(crate) mod cancel;
 pub(crate) mod completion;

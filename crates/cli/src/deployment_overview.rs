@@ -45,6 +45,11 @@ pub(crate) struct Overview {
     read_at: Timestamp,
 }
 
+/// Whether it waits for people, and no job runs.
+fn is_awaited(deployment: &Deployment) -> bool {
+    deployment.approval.as_ref().is_some_and(|approval| approval.status == "awaited")
+}
+
 impl Overview {
     /// The overview at `now`. Ids sort by the time of acceptance.
     pub(crate) fn of(
@@ -60,6 +65,7 @@ impl Overview {
                 }
                 (_, Some(_)) => None,
                 ("queued" | "launching", None) => Some(&mut overview.waiting),
+                (_, None) if is_awaited(&deployment) => Some(&mut overview.waiting),
                 (_, None) => Some(&mut overview.running),
             };
             if let Some(list) = list {

@@ -4,8 +4,8 @@ use crate::arguments::{Cli, Command};
 #[cfg(feature = "local")]
 use crate::commands::local;
 use crate::commands::{
-    agents, apply, cancel, completion, config, create, delete, deploy, destroy, doctor, explain,
-    force_unlock, get, import, limit, list, login, logout, logs, outputs, refresh_runner,
+    agents, apply, approve, cancel, completion, config, create, delete, deploy, destroy, doctor,
+    explain, force_unlock, get, import, limit, list, login, logout, logs, outputs, refresh_runner,
     retention, rollback, show, state, status, switch, token, update, variables, version, wait,
     whoami,
 };
@@ -104,7 +104,9 @@ async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, 
         Command::RefreshRunner(arguments) => refresh_runner::run(arguments, client, output).await,
         Command::Doctor(arguments) => doctor::run(arguments, client, output).await,
         Command::Adopt(arguments) => agents::adopt(arguments, client, output).await,
-        Command::Reject(arguments) => agents::reject(arguments, client, output).await,
+        Command::Approve(arguments) => approve::run(arguments, client, output).await,
+        Command::Discard(arguments) => approve::discard(arguments, client, output).await,
+        Command::Reject(arguments) => approve::reject(arguments, client, output).await,
         Command::Forget(arguments) => agents::forget(arguments, client, output).await,
         Command::Usage(arguments) => retention::usage(arguments, client, output).await,
         Command::Limit(arguments) => limit::run(arguments, client, output).await,

@@ -4,7 +4,7 @@ use crate::arguments::Cli;
 use clap::{Command, CommandFactory as _};
 
 /// Of each command that does not have its own, the lines of its example.
-const EXAMPLES: [(&str, &[&str]); 39] = [
+const EXAMPLES: [(&str, &[&str]); 41] = [
     (
         "create",
         &[
@@ -36,6 +36,8 @@ const EXAMPLES: [(&str, &[&str]); 39] = [
     ("set", &["canyon set variable --project shop --env dev replicas=2"]),
     ("unset", &["canyon unset variable --project shop --env dev replicas"]),
     ("show", &["canyon show plan 0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000"]),
+    ("approve", &["canyon approve 0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000 --comment discussed"]),
+    ("discard", &["canyon discard 0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000"]),
     ("apply", &["canyon apply 0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000"]),
     ("explain", &["canyon explain variables shop dev"]),
     (
@@ -75,7 +77,13 @@ const EXAMPLES: [(&str, &[&str]); 39] = [
     ("refresh-runner", &["canyon refresh-runner shop dev --dry-run"]),
     ("doctor", &["canyon doctor runner cluster"]),
     ("adopt", &["canyon adopt agent rack-7"]),
-    ("reject", &["canyon reject agent rack-7"]),
+    (
+        "reject",
+        &[
+            "canyon reject 0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000 --comment later",
+            "canyon reject agent rack-7",
+        ],
+    ),
     ("forget", &["canyon forget agent rack-7"]),
     ("disable", &["canyon disable runner cluster", "canyon disable agent rack-7"]),
     ("enable", &["canyon enable runner cluster", "canyon enable agent rack-7"]),

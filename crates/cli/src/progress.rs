@@ -218,6 +218,11 @@ impl Progress {
     }
 }
 
+/// Whether it waits for people, and no job runs.
+fn is_awaited(deployment: &Deployment) -> bool {
+    deployment.approval.as_ref().is_some_and(|approval| approval.status == "awaited")
+}
+
 impl Known {
     fn of(deployment: &Deployment) -> Self {
         let attempt = deployment.attempts.last();
@@ -233,6 +238,10 @@ impl Known {
                 let reason = deployment.waiting.as_ref();
                 let reason = reason.map_or_else(String::new, |it| format!(": {}", it.reason));
                 words = format!("launching on runner `{}`{reason}", deployment.runner_id);
+            }
+            "running" if is_awaited(deployment) => {
+                let reason = deployment.waiting.as_ref().map(|it| it.reason.clone());
+                words = reason.unwrap_or_else(|| "its plan waits for approval".to_owned());
             }
             "running" => {
                 let name = attempt.map(|attempt| attempt.phase.as_str()).unwrap_or_default();

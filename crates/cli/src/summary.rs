@@ -100,7 +100,7 @@ fn text(deployment: &Deployment, outputs: &BTreeMap<String, ModuleOutput>) -> St
             let found = if differs { "drifted" } else { "in sync" };
             rows.push(vec!["check".to_owned(), found.to_owned()]);
         }
-    } else if let Some(plan) = &deployment.plan {
+    } else if let Some(plan) = deployment.plan.as_ref().filter(|_| deployment.plan_only) {
         rows.push(vec!["plan".to_owned(), PlanSummary::from(plan.summary).to_string()]);
     } else if !deployment.plan_only && deployment.mode != "state" {
         rows.push(vec!["resources".to_owned(), resources(deployment)]);

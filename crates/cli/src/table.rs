@@ -1,5 +1,6 @@
 //! Results for people: aligned columns, without colour or borders.
 
+use canyon_domain::review::is_invisible;
 use serde_json::Value;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -46,10 +47,11 @@ fn cell(value: Option<&Value>) -> String {
     }
 }
 
-/// `text` without control characters, so that text from other systems cannot control the terminal. Tabs and the ends of
-/// lines stay.
+/// `text` without control characters, so that text from other systems cannot control the terminal, and without those that
+/// change the order of others or are not seen. Tabs and the ends of lines stay.
 pub(crate) fn printable(text: &str) -> String {
-    let shown = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
+    let is_hidden = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || is_invisible(c);
+    let shown = |c: char| if is_hidden(c) { '\u{fffd}' } else { c };
     text.replace("\r\n", "\n").chars().map(shown).collect()
 }
 

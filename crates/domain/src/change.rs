@@ -29,6 +29,14 @@ impl<T> Change<T> {
         matches!(self, Self::Keep)
     }
 
+    /// The value that the field gets, if it gets one.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Self::Keep | Self::Remove => None,
+            Self::Set(value) => Some(value),
+        }
+    }
+
     /// The same update, with its value converted.
     pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Change<U> {
         match self {

@@ -48,6 +48,8 @@ pub enum Step {
     Kill,
     /// End the deployment without an attempt.
     End(Outcome),
+    /// End it as cancelled, for this reason.
+    GiveUp(String),
 }
 
 /// What the platform reports about a job.
@@ -110,8 +112,15 @@ fn start_deadline(attempt: &Attempt, queue_limit: Duration) -> Timestamp {
 }
 
 fn without_attempt(deployment: &Deployment, timeouts: &Timeouts, now: Timestamp) -> Step {
+    if let Some(approval) = deployment.approval.as_ref().filter(|approval| approval.is_awaited()) {
+        return match approval.expires_at() {
+            Some(until) if now < until => Step::Wait(until),
+            Some(_) | None => Step::GiveUp("its plan was not approved in time".to_owned()),
+        };
+    }
+    let begin = deployment.counts_from();
     if let Some(total) = timeouts.total
-        && now >= deployment.created_at + total
+        && now >= begin + total
     {
         let took =
             format!("took longer than the runner's `timeouts.total_seconds` ({})", total.as_secs());
@@ -121,8 +130,8 @@ fn without_attempt(deployment: &Deployment, timeouts: &Timeouts, now: Timestamp)
     let ended = deployment.attempts.last().and_then(|attempt| attempt.ended.as_ref());
     // The pause before the next attempt does not count as waiting.
     let until = match ended {
-        None => deployment.created_at + queue_limit,
-        Some(ended) => ended.at + MAX_PAUSE + queue_limit,
+        None => begin + queue_limit,
+        Some(ended) => ended.at.max(begin) + MAX_PAUSE + queue_limit,
     };
     if now >= until {
         let waited = format!(

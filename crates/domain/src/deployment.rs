@@ -2,6 +2,7 @@
 //!
 //! Its state machine is in [`crate::lifecycle`].
 
+use crate::approval::Approval;
 use crate::attempt::{ApplyNote, Attempt};
 use crate::container::ContainerRun;
 use crate::defined_place::DefinedPlace;
@@ -251,6 +252,9 @@ pub struct Deployment {
     /// What the run left in the object store.
     #[serde(default, skip_serializing_if = "StoredResults::is_nothing")]
     pub kept: StoredResults,
+    /// The approval that its plan needs before it is applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<Approval>>,
     /// The plan that Canyon keeps of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<KeptPlan>>,
@@ -303,6 +307,24 @@ impl Deployment {
     /// The attempt that has not ended, if there is one.
     pub fn open_attempt(&self) -> Option<&Attempt> {
         self.attempts.last().filter(|attempt| attempt.ended.is_none())
+    }
+
+    /// From when on the limits of its duration count: a person's time is not the platform's.
+    pub fn counts_from(&self) -> Timestamp {
+        let granted = self.approval.as_ref().and_then(|approval| approval.granted_at);
+        granted.unwrap_or(self.created_at)
+    }
+
+    /// Whether its plan waits for reviews.
+    pub fn awaits_approval(&self) -> bool {
+        self.approval.as_ref().is_some_and(|approval| approval.is_awaited())
+            && !self.status.is_terminal()
+    }
+
+    /// Whether its next attempt plans and stops, so that people can review the plan.
+    pub fn plans_for_review(&self) -> bool {
+        let is_open = |approval: &Approval| approval.granted_at.is_none();
+        self.plan_of.is_none() && self.approval.as_deref().is_some_and(is_open)
     }
 
     /// The module that its last attempt with a report of it has fetched. No attempt follows one that began to apply.

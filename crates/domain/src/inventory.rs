@@ -2,6 +2,8 @@
 
 pub use crate::deletion_protection::DeletionProtection;
 
+use crate::approval::{Approval, ApprovalRule};
+use crate::change::Change;
 use crate::deployment::{Deployment, Mode};
 use crate::deployment_queue::DeploymentQueue;
 use crate::display_name::DisplayName;
@@ -89,8 +91,22 @@ pub struct EnvironmentType {
     /// The default protection of a new environment of this type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
+    /// Which plans need approval in each environment of this type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalRule>,
     /// When it was created.
     pub created_at: Timestamp,
+}
+
+/// What an update changes of an environment type, or of an environment.
+#[derive(Clone, Debug, Default)]
+pub struct Update {
+    /// Its name for users.
+    pub display_name: Option<DisplayName>,
+    /// Its deletion protection.
+    pub deletion_protection: Change<DeletionProtection>,
+    /// Its rule for approvals.
+    pub approval: Change<ApprovalRule>,
 }
 
 /// A project.
@@ -168,6 +184,12 @@ pub struct Environment {
     /// Its deletion protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<DeletionProtection>,
+    /// The rule of its type, as a copy: an acceptance reads the environment only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub type_approval: Option<Box<ApprovalRule>>,
+    /// Its own rule, which is stricter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<ApprovalRule>>,
     /// The destroy run after which the environment is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_by: Option<DeploymentId>,
@@ -189,6 +211,16 @@ impl Environment {
     pub fn on<'a>(&'a self, runner: &'a RunnerId) -> VariableTarget<'a> {
         let Self { project_id, id, env_type_id, .. } = self;
         VariableTarget { runner, project: project_id, env: id, env_type: env_type_id }
+    }
+
+    /// The approval that a new deployment needs.
+    pub fn approval_needed(&self) -> Option<Approval> {
+        let rules: Vec<_> = [&self.type_approval, &self.approval]
+            .into_iter()
+            .flatten()
+            .map(|rule| &**rule)
+            .collect();
+        Approval::by_rules(&rules)
     }
 
     /// Records that `deployment` has secret inputs, which its run may leave in the state.

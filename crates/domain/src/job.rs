@@ -152,14 +152,14 @@ pub struct Job {
 /// Format 9 has variables of a runner, whose scope programs of earlier versions cannot parse. Format 10 has git credentials
 /// that are the job's identity at a cloud, and modules of OCI registries.
 /// Format 11 has container jobs, format 12 those with secrets or a source, and format 13 those that check their resource, or what
-/// their program will need, and modules with files. Format 14 applies a kept plan: programs of earlier versions would make one of
-/// their own.
+/// their program will need, and modules with files. Format 14 applies a kept plan, or lets people
+/// review one: programs of earlier versions would make one of their own, and apply it.
 pub const FORMAT: u32 = 14;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
     pub fn required_format(&self) -> u32 {
-        if matches!(self.plan, Some(PlanTask::Apply { .. })) {
+        if matches!(self.plan, Some(PlanTask::Apply { .. } | PlanTask::Review { .. })) {
             return 14;
         }
         if let Some(ContainerTask { job, checks, .. }) = &self.bundle.container {

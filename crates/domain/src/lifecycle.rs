@@ -7,6 +7,8 @@
 //! Two rules always hold. A terminal status never changes. A deployment that is not at its end has a
 //! [`Deployment::due_at`]; [`crate::deadline`] decides what its owner, the launcher, does then.
 
+mod plan_review;
+
 use crate::attempt::{
     ApplyNote, Attempt, Claim, Ended, Limits, Outcome, Salvage, SecretHash, Stop, StopReason,
 };
@@ -15,7 +17,10 @@ use crate::deployment::{CancelRequest, Deployment, Status, StoredResults};
 use crate::failure::{Failure, FailureClass, Phase, retry_after};
 use crate::ids::PrincipalId;
 use jiff::Timestamp;
+use plan_review::{ask_for_approval, forget_plan};
 use std::time::Duration;
+
+pub use plan_review::{give_up, go_on, plan_again};
 
 /// Without a report for this long, the launcher checks whether the runner's job is alive. Runners report
 /// every 15 s, so three reports may be lost.
@@ -111,7 +116,8 @@ pub fn launch(
     deployment.message.clear();
     // The reports of an earlier attempt do not describe this one.
     (deployment.counts, deployment.state, deployment.refused_deletions) = (None, None, None);
-    (deployment.kept, deployment.plan) = (StoredResults::default(), None);
+    deployment.kept = StoredResults::default();
+    forget_plan(deployment);
     (deployment.due_at, deployment.hold) = (Some(now + START_RETRY_INTERVAL), None);
     Ok(())
 }
@@ -278,6 +284,10 @@ pub fn end(
     attempt.ended = Some(Ended { at: now, outcome: outcome.clone() });
     // What may be repeated after it began counts as not begun.
     let reached = if repeatable { attempt.phase.min(Phase::Plan) } else { attempt.phase };
+    let only_planned = attempt.phase < Phase::Apply;
+    if outcome == Outcome::Succeeded && only_planned && ask_for_approval(deployment, now) {
+        return Ok(());
+    }
     let pause = match &outcome {
         Outcome::Failed(failure) if deployment.cancel.is_none() => {
             retry_after(failure.class, reached, number)

@@ -3,8 +3,8 @@
 use super::*;
 use crate::deadline::{Observation, QUEUE_CHECK, STOP_PROOF_TIMEOUT};
 use crate::deadline::{Step, next_step, observed, stopping};
-use crate::ids::{DeploymentId, EnvUuid};
-use crate::{deployment::Mode, failure::MAX_ATTEMPTS};
+use crate::failure::MAX_ATTEMPTS;
+use crate::ids::DeploymentId;
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -34,46 +34,11 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn queued() -> Deployment {
-    Deployment {
-        id: DeploymentId(Uuid::from_u128(7)),
-        project: "shop".parse().unwrap(),
-        env: "dev".parse().unwrap(),
-        env_uuid: EnvUuid(Uuid::from_u128(1)),
-        env_type: None,
-        runner: "laptop".parse().unwrap(),
-        resource: None,
-        container: None,
-        fallback: None,
-        mode: Mode::Deploy,
-        plan_only: false,
-        rollback_to: None,
-        plan_of: None,
-        place: None,
-        of_removal: false,
-        priority: crate::deployment::Priority::Normal,
-        agent: None,
-        accept_state: false,
-        max_deletions: None,
-        partial: false,
-        created_at: at(0),
-        created_by: user(),
-        reads_in: None,
-        status: Status::Queued,
-        message: String::new(),
-        hold: None,
-        due_at: Some(at(0)),
-        attempts: Vec::new(),
-        cancel: None,
-        counts: None,
-        state: None,
-        refused_deletions: None,
-        kept: StoredResults::default(),
-        plan: None,
-        role: None,
-        logs_removed: None,
-        completed_at: None,
-        version: 1,
-    }
+    let value = serde_json::json!({
+        "id": Uuid::from_u128(7), "project": "shop", "env": "dev", "env_uuid": Uuid::from_u128(1), "runner": "laptop",
+        "mode": "deploy", "created_at": at(0), "created_by": user(), "status": "queued", "due_at": at(0), "version": 1,
+    });
+    serde_json::from_value(value).unwrap()
 }
 
 fn user() -> PrincipalId {
@@ -258,6 +223,7 @@ fn drive(mut deployment: Deployment, platform: Platform, claimed: bool) -> (Depl
                 observed(&mut deployment, answer(platform), now);
             }
             Step::End(outcome) => end_without_attempt(&mut deployment, outcome, now),
+            Step::GiveUp(reason) => give_up(&mut deployment, reason, now),
         }
         assert!(before == deployment.status || before.may_become(deployment.status));
         now = deployment.due_at.map_or(now, |due| due.max(now + Duration::from_millis(1)));

@@ -1,5 +1,6 @@
 //! What a run does about a plan that Canyon keeps.
 
+use crate::approval::ApprovalNeed;
 use crate::kept_plan::{MAX_PAGES, MAX_PARTS, PlanSummary};
 use crate::module_source::Digest;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,13 @@ pub enum PlanTask {
     Keep {
         /// The key to encrypt it with.
         key: PlanKey,
+    },
+    /// It keeps the plan that it makes and ends, if people must review such a plan; otherwise it applies it.
+    Review {
+        /// The key to encrypt it with.
+        key: PlanKey,
+        /// Which plans people must review.
+        required: ApprovalNeed,
     },
     /// It applies this plan, and makes none.
     Apply {

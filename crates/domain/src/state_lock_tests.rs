@@ -53,6 +53,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        approval: None,
         plan: None,
         role: None,
         logs_removed: None,

@@ -1,5 +1,6 @@
 //! What a deployment that has no running job waits for.
 
+use crate::approval::Approval;
 use crate::deployment::{Deployment, Status};
 use crate::deployment_queue::DeploymentQueue;
 pub use crate::hold::Hold;
@@ -19,6 +20,8 @@ pub enum WaitingCode {
     Agent,
     /// The runner, on which the launcher can start no job at present.
     Runner,
+    /// The approval of its plan.
+    Approval,
     /// The job, which has been started; its runner has not reported yet.
     Job,
 }
@@ -32,6 +35,7 @@ impl WaitingCode {
             Self::ConcurrencyLimit => "concurrency_limit",
             Self::Agent => "agent",
             Self::Runner => "runner",
+            Self::Approval => "approval",
             Self::Job => "job",
         }
     }
@@ -56,6 +60,11 @@ impl Waiting {
     /// What a deployment waits for; `None` once a runner has reported. `queue` is that of its environment; only a queued
     /// deployment needs it.
     pub fn of(deployment: &Deployment, queue: &DeploymentQueue) -> Option<Self> {
+        if let Some(approval) =
+            deployment.approval.as_ref().filter(|_| deployment.awaits_approval())
+        {
+            return Some(Self::reviewed(deployment.id, approval));
+        }
         match deployment.status {
             Status::Queued => Some(Self::queued(deployment, queue)),
             Status::Launching => Some(Self::launching(deployment)),
@@ -65,6 +74,17 @@ impl Waiting {
             | Status::Failed
             | Status::Cancelled => None,
         }
+    }
+
+    fn reviewed(id: DeploymentId, approval: &Approval) -> Self {
+        let (given, count) = (approval.given(), approval.count);
+        let until = approval.expires_at().unwrap_or_default();
+        let reason = format!(
+            "its plan waits for approval until {until} ({given} of {count} given): canyon approve {id}"
+        );
+        let since = approval.asked_at.unwrap_or_default();
+        let code = WaitingCode::Approval;
+        Self { code, reason, since, blocked_by: None, next_attempt_at: None }
     }
 
     fn queued(deployment: &Deployment, queue: &DeploymentQueue) -> Self {

@@ -5,7 +5,9 @@
 //! its turn: the document also has the configuration and two whole states.
 
 mod attributes;
+mod sensitive;
 
+use crate::mask::Mask;
 use attributes::Attributes;
 use canyon_api::plan::{
     PlanCounts, PlanPage, PlannedAction, PlannedAttribute, PlannedOutput, PlannedResource,
@@ -30,6 +32,40 @@ struct Document<'a> {
     resource_drift: Vec<ResourceChange<'a>>,
     #[serde(borrow, default)]
     output_changes: BTreeMap<String, Change<'a>>,
+    #[serde(borrow, default)]
+    variables: BTreeMap<String, VariableValue<'a>>,
+    #[serde(default)]
+    configuration: Configuration,
+}
+
+#[derive(Deserialize)]
+struct VariableValue<'a> {
+    #[serde(borrow)]
+    value: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct Configuration {
+    #[serde(default)]
+    root_module: RootModule,
+}
+
+#[derive(Default, Deserialize)]
+struct RootModule {
+    #[serde(default)]
+    variables: BTreeMap<String, DeclaredVariable>,
+}
+
+#[derive(Deserialize)]
+struct DeclaredVariable {
+    #[serde(default)]
+    sensitive: bool,
+}
+
+impl Configuration {
+    fn declares_sensitive(&self, variable: &str) -> bool {
+        self.root_module.variables.get(variable).is_some_and(|declared| declared.sensitive)
+    }
 }
 
 #[derive(Deserialize)]
@@ -109,8 +145,11 @@ impl PlanChanges {
     ///
     /// [`Unreadable`].
     pub fn read(document: &[u8], masked: &dyn Fn(&str) -> String) -> Result<Self, Unreadable> {
-        let Document { resource_changes, resource_drift, output_changes } =
-            serde_json::from_slice(document)?;
+        let document: Document<'_> = serde_json::from_slice(without_warnings(document))?;
+        let secrets = sensitive::texts(&document)?;
+        let mask = Mask::of_values(secrets.iter().map(String::as_str));
+        let masked = &|text: &str| mask.text(&masked(text));
+        let Document { resource_changes, resource_drift, output_changes, .. } = document;
         let is_managed = |change: &&ResourceChange<'_>| change.mode == "managed";
         let drift = || {
             let changed = resource_drift.iter().filter(is_managed);
@@ -147,6 +186,15 @@ impl PlanChanges {
         }
         Ok(Self { summary, pages: pages.end()? })
     }
+}
+
+/// OpenTofu prints warnings about its own configuration to the same output, before the document.
+fn without_warnings(document: &[u8]) -> &[u8] {
+    if document.starts_with(b"{") {
+        return document;
+    }
+    let begin = document.windows(2).position(|bytes| bytes == b"\n{");
+    begin.map_or(document, |at| &document[at + 1..])
 }
 
 /// What a change does to a resource or an output itself.
@@ -222,6 +270,12 @@ impl ResourceChange<'_> {
 }
 
 impl Change<'_> {
+    /// Whether a part of it is sensitive.
+    fn marks_something(&self) -> bool {
+        let marks = [self.before_sensitive, self.after_sensitive];
+        marks.into_iter().flatten().any(|marks| marks.get().contains("true"))
+    }
+
     fn parsed(&self) -> Result<ParsedChange, InvalidJson> {
         let parse =
             |raw: Option<&RawValue>| raw.map_or(Ok(Json::Null), |raw| Json::parse(raw.get()));

@@ -91,6 +91,7 @@ impl Outcome {
             unwritten: None,
             refused_deletions: self.refused_deletions,
             plan: None,
+            stale_plan: false,
             chunks: Vec::new(),
         }
     }

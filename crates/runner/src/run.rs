@@ -67,6 +67,8 @@ struct Run {
     before_plan: Option<FolderRecord>,
     /// The plan that it has stored.
     kept_plan: Option<KeptPlanBody>,
+    /// The state has changed since the plan was made that it was to apply.
+    has_stale_plan: bool,
 }
 
 /// Serves a claimed attempt to its end.
@@ -104,6 +106,7 @@ pub async fn serve(
     body.phase = Some(run.progress.phase());
     body.fetched = run.progress.fetched().filter(|_| api.knows_fetched_modules());
     body.plan = run.kept_plan.take();
+    body.stale_plan = run.has_stale_plan;
     body.untouched = run.applying == Applying::Announced;
     let exit = result::conclude(&api, body, &stop, "OpenTofu").await;
     if let Some(container_log) = run.container_log {
@@ -160,6 +163,7 @@ impl Run {
             keeps_secret_outputs,
             before_plan: None,
             kept_plan: None,
+            has_stale_plan: false,
         };
         Ok((run, shipper))
     }
@@ -184,6 +188,14 @@ impl Run {
             if let Err(outcome) = self.refuse_deletions() {
                 self.inspect_found_state(&tofu).await;
                 return (outcome, true);
+            }
+            match self.hold_for_review(&tofu, api).await {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.inspect_found_state(&tofu).await;
+                    return (Outcome::default(), true);
+                }
+                Err(failure) => return (failure.into(), true),
             }
             let applied = self.apply(&mut tofu, api).await;
             self.inspect_state(&tofu, self.progress.phase() == Phase::Apply).await;

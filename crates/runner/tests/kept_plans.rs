@@ -316,6 +316,18 @@ fn a_plan_that_was_changed_in_the_object_store_is_not_applied() {
 }
 
 #[test]
+fn a_plan_of_which_a_part_is_missing_is_not_tried_again() {
+    let home = Home::new();
+    let mut stored = plan(&home, &one("planned"), &json!({}));
+    stored.pieces.clear();
+    let (exit, server) = apply(&home, &one("planned"), &stored);
+    assert_eq!(exit, 1);
+    let failure = server.plane().result().failure.clone().unwrap();
+    assert!(failure.message.starts_with("PLAN_MISSING: "), "{failure:?}");
+    assert_eq!(failure.class, FailureClass::Config);
+}
+
+#[test]
 fn the_limit_of_deletions_holds_for_a_kept_plan_too() {
     let home = Home::new();
     deploy(&home, &one("a"));

@@ -11,9 +11,10 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{EnvTypeId, OrgUuid, ProjectId};
-use canyon_domain::inventory::{DeletionProtection, EnvironmentType, Project};
+use canyon_domain::inventory::{EnvironmentType, Project, Update};
 use canyon_domain::runner::agents::ProfileName;
 use canyon_domain::variable_scope::VariableScope;
+use serde::Serialize;
 
 named!(EnvironmentType, "environment type");
 named!(Project, "project");
@@ -109,25 +110,19 @@ impl Table {
         &self,
         org: OrgUuid,
         id: &EnvTypeId,
-        name: Option<&DisplayName>,
-        protection: Change<DeletionProtection>,
+        update: &Update,
         record: &AuditRecord,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "update environment type";
-        const PROTECTION: &str = "deletion_protection";
         let mut changes = Vec::new();
-        if let Some(name) = name {
+        if let Some(name) = &update.display_name {
             changes.push(("display_name", Some(text(name.as_str()))));
         }
-        match protection {
-            Change::Keep => {}
-            Change::Remove => changes.push((PROTECTION, None)),
-            Change::Set(protection) => {
-                let value = serde_dynamo::to_attribute_value(protection)
-                    .map_err(|source| StoreError::corrupt(OPERATION, id.to_string(), source))?;
-                changes.push((PROTECTION, Some(value)));
-            }
-        }
+        let corrupt = |source| StoreError::corrupt(OPERATION, id.to_string(), source);
+        let protection = attribute("deletion_protection", &update.deletion_protection);
+        let approval = attribute("approval", &update.approval);
+        changes.extend(protection.map_err(corrupt)?);
+        changes.extend(approval.map_err(corrupt)?);
         self.change(OPERATION, org, &keys::env_type(org, id), changes, record).await
     }
 
@@ -283,4 +278,16 @@ impl Table {
         let dependent = without.iter().map(removal).collect();
         self.delete_named::<Project>(org, &keys::project(org, id), dependent, record).await
     }
+}
+
+/// The attribute that a change writes, or removes; none if it keeps what is there.
+fn attribute<T: Serialize>(
+    name: &'static str,
+    change: &Change<T>,
+) -> Result<Option<(&'static str, Option<AttributeValue>)>, serde_dynamo::Error> {
+    Ok(match change {
+        Change::Keep => None,
+        Change::Remove => Some((name, None)),
+        Change::Set(value) => Some((name, Some(serde_dynamo::to_attribute_value(value)?))),
+    })
 }

@@ -185,8 +185,9 @@ impl App {
             let order = &*Box::pin(self.with_plan(by, order, &environment)).await?;
             let work = self.work_for(by, order, &environment).await?;
             let reads_in = self.reads_in(by, order, &environment).await?;
-            let (deployment, mut environment) =
+            let (mut deployment, mut environment) =
                 self.enqueue(by, order, &work, reads_in, environment)?;
+            Box::pin(self.ask_for_kept_plan(by, &mut deployment)).await?;
             let Work { bundle, .. } = work;
             if !bundle.sealed_inputs.is_empty() && deployment.changes_state() {
                 environment.record_secret_inputs(deployment.id);
@@ -314,7 +315,7 @@ impl App {
         }
         environment.version += 1;
         let due_at = if environment.queue.is_next(id) { now } else { now + QUEUE_CHECK };
-        let deployment = Deployment {
+        let mut deployment = Deployment {
             id,
             project: order.project.clone(),
             env: order.env.clone(),
@@ -349,11 +350,18 @@ impl App {
             state: None,
             refused_deletions: None,
             kept: StoredResults::default(),
+            approval: None,
             plan: None,
             logs_removed: None,
             completed_at: None,
             version: 1,
         };
+        let needs_approval = !deployment.plan_only
+            && deployment.container.is_none()
+            && deployment.mode != Mode::State
+            && !deployment.of_removal;
+        deployment.approval =
+            environment.approval_needed().filter(|_| needs_approval).map(Box::new);
         Ok((deployment, environment))
     }
 }

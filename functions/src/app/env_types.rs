@@ -1,11 +1,12 @@
 //! Creates, changes and deletes environment types.
 
 use super::App;
+use super::environments::approval_in_words;
 use crate::app::error::AppError;
-use canyon_domain::change::Change;
+use canyon_domain::approval::ApprovalRule;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::EnvTypeId;
-use canyon_domain::inventory::{DeletionProtection, EnvironmentType};
+use canyon_domain::inventory::{DeletionProtection, EnvironmentType, Update};
 use canyon_domain::principal::Principal;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
@@ -29,11 +30,13 @@ impl App {
         id: EnvTypeId,
         display_name: DisplayName,
         deletion_protection: Option<DeletionProtection>,
+        approval: Option<ApprovalRule>,
     ) -> Result<EnvironmentType, AppError> {
         let record = self.record(by, "env_type.create", format!("env-types/{id}"));
         let uuid = self.entropy.id(record.at);
+        let created_at = record.at;
         let env_type =
-            EnvironmentType { id, uuid, display_name, deletion_protection, created_at: record.at };
+            EnvironmentType { id, uuid, display_name, deletion_protection, approval, created_at };
         match self.table.create_env_type(by.org, &env_type, &record).await? {
             Created::Yes => Ok(env_type),
             Created::Exists | Created::Missing(_) => Err(AppError::conflict(format!(
@@ -58,12 +61,18 @@ impl App {
         &self,
         by: &Principal,
         id: &EnvTypeId,
-        name: Option<&DisplayName>,
-        protection: Change<DeletionProtection>,
+        update: &Update,
     ) -> Result<EnvironmentType, AppError> {
-        let record = self.record(by, "env_type.update", format!("env-types/{id}"));
-        match self.table.update_env_type(by.org, id, name, protection, &record).await? {
-            Saved::Yes => self.env_type(by, id).await,
+        let mut record = self.record(by, "env_type.update", format!("env-types/{id}"));
+        record.details.extend(approval_in_words(&update.approval));
+        match self.table.update_env_type(by.org, id, update, &record).await? {
+            Saved::Yes => {
+                let changed = self.env_type(by, id).await?;
+                if !update.approval.is_keep() {
+                    self.copy_approval_rule(by, id, changed.approval.as_ref()).await?;
+                }
+                Ok(changed)
+            }
             Saved::Lost => Err(AppError::not_found("environment type", id)),
         }
     }

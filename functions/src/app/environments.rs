@@ -4,10 +4,13 @@ use super::App;
 use super::env_types::missing_env_type;
 use super::permissions::{forbidden, require};
 use crate::app::error::AppError;
+use canyon_domain::approval::ApprovalRule;
 use canyon_domain::change::Change;
 use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
+use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
+use canyon_domain::inventory::Update;
 use canyon_domain::inventory::{DeletionProtection, Environment, EnvironmentStatus};
 use canyon_domain::module_record::ModuleRecord;
 use canyon_domain::principal::{Principal, Role};
@@ -131,11 +134,21 @@ impl App {
                 secret_inputs: Vec::new(),
                 resources: ResourceSet::default(),
                 deletion_protection: order.deletion_protection.or(env_type.deletion_protection),
+                type_approval: env_type.approval.clone().map(Box::new),
+                approval: None,
                 removed_by: None,
                 version: 1,
             };
             match self.table.create_environment(by.org, &environment, &record).await? {
-                Created::Yes => return Ok(environment),
+                Created::Yes => {
+                    // The rule of the type may have changed after it was read, and before the environment was there to get it.
+                    let env_type = self.table.env_type(by.org, &order.env_type).await?;
+                    let rule = env_type.and_then(|env_type| env_type.approval);
+                    if rule.as_ref() != environment.type_approval.as_deref() {
+                        self.set_type_rule(by, &environment, rule.as_ref()).await?;
+                    }
+                    return Ok(environment);
+                }
                 Created::Exists => {
                     return Err(AppError::conflict(format!(
                         "project `{}` has an environment `{}` already",
@@ -181,21 +194,27 @@ impl App {
         by: &Principal,
         project: &ProjectId,
         env: &EnvId,
-        name: Option<&DisplayName>,
-        protection: Change<DeletionProtection>,
+        update: &Update,
     ) -> Result<Environment, AppError> {
         for _ in 0..MAX_TRIES {
             let mut environment = self.environment(by, Role::Admin, project, env).await?;
             let mut record = self.record(by, "environment.update", path(project, env));
-            if let Some(name) = name {
+            if let Some(name) = &update.display_name {
                 environment.display_name = name.clone();
             }
-            if !protection.is_keep() {
-                environment.deletion_protection = match protection {
-                    Change::Set(protection) => Some(protection),
-                    Change::Keep | Change::Remove => None,
-                };
+            if !update.deletion_protection.is_keep() {
+                environment.deletion_protection = update.deletion_protection.value().copied();
                 record.details.push(protection_in_words(environment.deletion_protection));
+            }
+            if !update.approval.is_keep() {
+                let rule = update.approval.value();
+                if let (Some(own), Some(of_type)) = (rule, &environment.type_approval) {
+                    let mut faults = FieldErrors::default();
+                    own.check_is_stricter(of_type, "approval", &mut faults);
+                    faults.into_result(())?;
+                }
+                environment.approval = rule.cloned().map(Box::new);
+                record.details.extend(approval_in_words(&update.approval));
             }
             environment.updated_at = record.at;
             environment.version += 1;
@@ -299,6 +318,20 @@ impl App {
             }
         }
         Err(AppError::contended(env))
+    }
+}
+
+/// The new rule for approvals, for the audit record.
+pub(super) fn approval_in_words(change: &Change<ApprovalRule>) -> Option<String> {
+    match change {
+        Change::Keep => None,
+        Change::Remove => Some("no approval is needed".to_owned()),
+        Change::Set(rule) => Some(format!(
+            "approval required: {}, by {}, within {} s",
+            rule.required.as_str(),
+            rule.count,
+            rule.expires_seconds
+        )),
     }
 }
 

@@ -26,7 +26,14 @@ const FIELD: &str = "plan_deployment_id";
 
 /// Whether Canyon keeps the plan of this deployment.
 fn is_kept(deployment: &Deployment) -> bool {
-    deployment.plan_only && deployment.container.is_none() && deployment.mode != Mode::State
+    let is_plan = deployment.plan_only || deployment.plans_for_review();
+    is_plan && deployment.container.is_none() && deployment.mode != Mode::State
+}
+
+/// Whether its attempt applies the plan of an earlier attempt, which was approved.
+fn applies_own_plan(deployment: &Deployment) -> bool {
+    let granted = deployment.approval.as_ref().and_then(|approval| approval.granted_at);
+    granted.is_some() && deployment.plan_of.is_none()
 }
 
 /// What is recorded of a plan that the attempt `number` has stored.
@@ -82,7 +89,8 @@ impl App {
         if proved.over {
             return Err(Refused::Superseded.into());
         }
-        let id = proved.deployment.plan_of;
+        let own = Some(of.deployment).filter(|_| applies_own_plan(&proved.deployment));
+        let id = proved.deployment.plan_of.or(own);
         let id = id.ok_or_else(|| AppError::conflict("this deployment applies no kept plan"))?;
         let planned = self.table.deployment(of.org, id).await?;
         let attempt = planned.and_then(|planned| planned.plan).map(|plan| plan.attempt);
@@ -105,7 +113,18 @@ impl App {
             let key = keys.plan_key(org, id);
             return Ok(Some(PlanTask::Apply { key, attempt, digest, parts, summary }));
         }
-        Ok(is_kept(deployment).then(|| PlanTask::Keep { key: keys.plan_key(org, deployment.id) }))
+        let key = keys.plan_key(org, deployment.id);
+        if applies_own_plan(deployment)
+            && let Some(plan) = deployment.plan.as_deref().cloned()
+        {
+            let KeptPlan { attempt, digest, parts, summary, .. } = plan;
+            return Ok(Some(PlanTask::Apply { key, attempt, digest, parts, summary }));
+        }
+        let reviewed = deployment.approval.as_ref().filter(|_| deployment.plans_for_review());
+        Ok(match reviewed {
+            Some(approval) => Some(PlanTask::Review { key, required: approval.required }),
+            None => is_kept(deployment).then_some(PlanTask::Keep { key }),
+        })
     }
 
     /// The request, with what the kept plan determines that it is to apply.
@@ -133,6 +152,24 @@ impl App {
         }
         let (mode, rollback_to) = (planned.mode, planned.rollback_to);
         Ok(Cow::Owned(DeploymentRequest { mode, rollback_to, ..order.clone() }))
+    }
+
+    /// A deployment that applies a kept plan waits for the approval of that plan at once, if it needs one.
+    pub(super) async fn ask_for_kept_plan(
+        &self,
+        by: &Principal,
+        deployment: &mut Deployment,
+    ) -> Result<(), AppError> {
+        let Some(id) = deployment.plan_of else { return Ok(()) };
+        let Some(mut approval) = deployment.approval.take() else { return Ok(()) };
+        let planned = self.table.deployment(by.org, id).await?;
+        let plan = planned.and_then(|planned| planned.plan).ok_or_else(|| not_kept(id))?;
+        if approval.required.is_met_by(&plan.summary) {
+            approval.ask(deployment.created_at);
+            deployment.approval = Some(approval);
+            deployment.plan = Some(plan);
+        }
+        Ok(())
     }
 
     /// The deployment of the environment that has made the plan `id`.

@@ -73,7 +73,10 @@ impl App {
             });
             deployment.state = state.clone();
             deployment.refused_deletions = body.refused_deletions;
-            deployment.plan = plan.clone().map(Box::new);
+            // The result of an apply says nothing of the plan that it has applied.
+            if let Some(plan) = plan.clone() {
+                deployment.plan = Some(Box::new(plan));
+            }
             if let Some(fetched) = body.fetched.clone() {
                 deployment.record_fetched(of.number, fetched.into());
             }
@@ -86,6 +89,17 @@ impl App {
             }
             if body.untouched {
                 lifecycle::note_apply(&mut deployment, of.number, ApplyNote::NotBegun)?;
+            }
+            if body.stale_plan
+                && let Outcome::Failed(failure) = &outcome
+                && lifecycle::plan_again(&mut deployment, of.number, failure, self.now())?
+            {
+                deployment.version += 1;
+                let saved = self.table.save_deployment(of.org, &deployment, Wake::Launcher).await?;
+                if saved == Saved::Yes {
+                    return Ok(());
+                }
+                continue;
             }
             if self.end_attempt(of, deployment, outcome.clone()).await? == Saved::Yes {
                 return Ok(());

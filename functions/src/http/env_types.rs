@@ -39,7 +39,9 @@ async fn create(
     let name = fields::display_name_or_id(&mut faults, body.display_name, &body.id);
     let (Some(id), Some(name)) = (id, name) else { return Err(faults.into()) };
     let protection = body.deletion_protection.map(Into::into);
-    let made = app.create_env_type(&caller, id, name, protection).await?;
+    let approval = body.approval.map(|rule| fields::approval_rule(rule, &mut faults));
+    faults.into_result(())?;
+    let made = app.create_env_type(&caller, id, name, protection, approval).await?;
     Ok((StatusCode::CREATED, Json(render(made))))
 }
 
@@ -83,9 +85,8 @@ async fn update(
     body: Body<EnvironmentTypeUpdateBody>,
 ) -> Result<Json<EnvironmentType>, ApiError> {
     let body = body.value;
-    let protection = body.deletion_protection.map(Into::into);
-    let name = fields::changed_display_name(body.display_name, !protection.is_keep())?;
-    Ok(Json(render(app.update_env_type(&caller, &id, name.as_ref(), protection).await?)))
+    let update = fields::update(body.display_name, body.deletion_protection, body.approval)?;
+    Ok(Json(render(app.update_env_type(&caller, &id, &update).await?)))
 }
 
 /// Delete an environment type that nothing uses.
@@ -107,6 +108,7 @@ fn render(of: inventory::EnvironmentType) -> EnvironmentType {
         uuid: of.uuid,
         display_name: of.display_name.into(),
         deletion_protection: of.deletion_protection.map(Into::into),
+        approval: of.approval.map(Into::into),
         created_at: of.created_at,
     }
 }

@@ -152,10 +152,8 @@ async fn update(
     body: Body<EnvironmentUpdateBody>,
 ) -> Result<Json<Environment>, ApiError> {
     let body = body.value;
-    let protection = body.deletion_protection.map(Into::into);
-    let name = fields::changed_display_name(body.display_name, !protection.is_keep())?;
-    let changed =
-        app.update_environment(&caller, &project, &env, name.as_ref(), protection).await?;
+    let update = fields::update(body.display_name, body.deletion_protection, body.approval)?;
+    let changed = app.update_environment(&caller, &project, &env, &update).await?;
     Ok(Json(render(changed)))
 }
 
@@ -262,6 +260,8 @@ fn render(of: inventory::Environment) -> Environment {
         state: of.module.state.map(|state| render_state(&state, of.uuid)),
         resources: of.resources.iter().map(Into::into).collect(),
         deletion_protection: of.deletion_protection.map(Into::into),
+        approval: of.approval.map(|rule| (*rule).into()),
+        type_approval: of.type_approval.map(|rule| (*rule).into()),
         deployments: None,
         no_agent_reason: None,
     }

@@ -1,8 +1,13 @@
 //! Parses fields of a body into names and ids. It collects all faults, so that one answer lists them.
 
+use canyon_api::approval::ApprovalRule;
+use canyon_api::environment::DeletionProtection;
+use canyon_domain::approval;
+use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::InvalidId;
+use canyon_domain::inventory::Update;
 use std::str::FromStr;
 
 /// The id in the field `path`.
@@ -50,6 +55,30 @@ pub(super) fn display_name_or_id(
 }
 
 /// The display name in a change. It may be omitted if the change has another field.
+/// The rule for approvals in a body.
+pub(super) fn approval_rule(
+    rule: ApprovalRule,
+    faults: &mut FieldErrors,
+) -> approval::ApprovalRule {
+    let rule = approval::ApprovalRule::from(rule);
+    rule.check("approval", faults);
+    rule
+}
+
+/// What an update of an environment or of an environment type changes.
+pub(super) fn update(
+    name: Option<String>,
+    protection: Change<DeletionProtection>,
+    approval: Change<ApprovalRule>,
+) -> Result<Update, FieldErrors> {
+    let mut faults = FieldErrors::default();
+    let approval = approval.map(|rule| approval_rule(rule, &mut faults));
+    let changes_more = !protection.is_keep() || !approval.is_keep();
+    let display_name = changed_display_name(name, changes_more)?;
+    let deletion_protection = protection.map(Into::into);
+    faults.into_result(Update { display_name, deletion_protection, approval })
+}
+
 pub(super) fn changed_display_name(
     text: Option<String>,
     changes_more: bool,

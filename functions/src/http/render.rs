@@ -1,9 +1,11 @@
 //! Renders deployments.
 
+use canyon_api::approval::{DeploymentApproval, Review};
 use canyon_api::deployed_container::{DeployedContainer, DeployedSource};
 use canyon_api::deployed_module::DeployedModule;
 use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, KeptPlan, Waiting};
 use canyon_api::fallback::Fallback;
+use canyon_domain::approval::{self, Approval};
 use canyon_domain::attempt::{Attempt, Outcome};
 use canyon_domain::container::{ContainerJob, JobSource};
 use canyon_domain::failure::Phase;
@@ -34,7 +36,8 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         partial: of.partial,
         rollback_to_deployment_id: of.rollback_to.map(|id| id.0),
         plan_deployment_id: of.plan_of.map(|id| id.0),
-        plan: of.plan.as_deref().map(|plan| kept_plan(of, plan)),
+        approval: of.approval.as_deref().map(|approval| Box::new(shown_approval(of, approval))),
+        plan: of.plan.as_deref().map(|plan| Box::new(kept_plan(of, plan))),
         status: of.status.as_str().to_owned(),
         status_message: of.message.clone(),
         metrics: metrics(of),
@@ -58,11 +61,38 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
 }
 
 fn kept_plan(of: &deployment::Deployment, plan: &kept_plan::KeptPlan) -> KeptPlan {
-    let end = of.completed_at.filter(|_| plan.parts > 0);
+    let end = of.completed_at.filter(|_| of.plan_only && plan.parts > 0);
     KeptPlan {
         digest: plan.digest.to_string(),
         summary: plan.summary.into(),
         expires_at: end.map(|end| end + kept_plan::MAX_AGE),
+    }
+}
+
+fn shown_approval(of: &deployment::Deployment, approval: &Approval) -> DeploymentApproval {
+    let status = if approval.granted_at.is_some() {
+        "given"
+    } else if of.awaits_approval() {
+        "awaited"
+    } else if of.status.is_terminal() {
+        "not_given"
+    } else {
+        "planning"
+    };
+    let review = |review: &approval::Review| Review {
+        by: review.by.0,
+        at: review.at,
+        approves: review.approves,
+        comment: review.comment.clone(),
+    };
+    DeploymentApproval {
+        status: status.to_owned(),
+        required: approval.required.as_str().to_owned(),
+        needed: approval.count,
+        given: approval.given(),
+        since: approval.asked_at,
+        expires_at: approval.expires_at(),
+        reviews: approval.reviews.iter().map(review).collect(),
     }
 }
 

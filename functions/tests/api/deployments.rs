@@ -70,7 +70,7 @@ async fn what_cannot_be_deployed_is_refused_with_its_field_and_leaves_nothing() 
         |to: Value| json!({ "mode": "rollback", "module": null, "rollback_to_deployment_id": to });
     let cases = [
         (json!({ "project_id": "../x" }), "project_id"),
-        (json!({ "mode": "apply" }), "mode"),
+        (json!({ "mode": "unknown" }), "mode"),
         (json!({ "module": null }), "module"),
         (json!({ "module": { "source": "inline" } }), "module.source_code"),
         (json!({ "module": { "source_code": CODE } }), "module.source"),

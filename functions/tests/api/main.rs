@@ -17,6 +17,7 @@ mod agent_waits;
 mod agent_world;
 mod agents;
 mod answers;
+mod approvals;
 mod archives;
 mod attempt_readers;
 mod audit;

@@ -32,6 +32,7 @@ pub(crate) const JOB: Need = Own("a job");
 /// Each operation of the API's document, by its id.
 pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("adoptAgent", Whole('A')),
+    ("approveDeployment", Environment('V')),
     ("cancelDeployment", Environment('D')),
     ("checkRunner", Whole('D')),
     ("claimAttempt", JOB),
@@ -72,6 +73,7 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("enableNamedRole", Whole('A')),
     ("exchangeToken", Nothing),
     ("explainResource", Environment('V')),
+    ("discardDeployment", Environment('D')),
     ("followDeploymentLogs", Environment('V')),
     ("forgetAgent", Whole('A')),
     ("getAccount", Whole('V')),
@@ -151,6 +153,7 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("putArchive", Anywhere('D')),
     ("putPlanPiece", JOB),
     ("rejectAgent", Whole('A')),
+    ("rejectDeployment", Environment('V')),
     ("replaceResourceDefinition", Whole('A')),
     ("reportAgentJobs", AGENT),
     ("reportAttempt", JOB),

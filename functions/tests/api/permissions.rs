@@ -176,6 +176,8 @@ impl World {
             "updateOrganizationGitCredentials" | "updateProjectGitCredentials" => {
                 Some(json!({ "credentials": { "https://a": null } }))
             }
+            "approveDeployment" => Some(json!({ "plan_digest": DIGEST })),
+            "rejectDeployment" => Some(json!({})),
             "createArchiveUploadUrl" => Some(json!({ "size_bytes": 7 })),
             _ => None,
         };

@@ -109,6 +109,7 @@ impl World {
             uuid: Uuid::now_v7(),
             display_name: DisplayName::from_id("testing"),
             deletion_protection: None,
+            approval: None,
             created_at: now,
         };
         let project = Project {
@@ -308,6 +309,8 @@ fn environment(name: &str, now: Timestamp) -> Environment {
         module: ModuleRecord::default(),
         secret_inputs: Vec::new(),
         deletion_protection: None,
+        type_approval: None,
+        approval: None,
         removed_by: None,
         version: 1,
     }
@@ -348,6 +351,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        approval: None,
         plan: None,
         role: None,
         logs_removed: None,

@@ -139,6 +139,7 @@ impl Companion {
             unwritten: None,
             fetched: None,
             plan: None,
+            stale_plan: false,
             refused_deletions: None,
             metadata: None,
             phase: None,

@@ -1,6 +1,7 @@
 //! Calls about deployments.
 
 use super::{Client, ClientError};
+use crate::approval::{ApproveBody, RejectBody};
 use crate::attempt::Stream;
 use crate::deployment::{
     Deployment, DeploymentCreateBody, DeploymentEncryptedOutputs, DeploymentQuery, IDEMPOTENCY_KEY,
@@ -104,6 +105,37 @@ impl Client {
         let path = ["deployments", id, "actions", "cancel"];
         let found = self.read(self.request(Method::POST, &path)).await?;
         self.check_id(id, found)
+    }
+
+    /// Approves the plan that a deployment waits with.
+    ///
+    /// # Errors
+    ///
+    /// 403 if the caller may not; 409 if the deployment waits for no approval, or its plan is another.
+    pub async fn approve(&self, id: &str, body: &ApproveBody) -> Result<Deployment, ClientError> {
+        let path = ["deployments", id, "actions", "approve"];
+        self.check_id(id, self.write(Method::POST, &path, body).await?)
+    }
+
+    /// Rejects that plan.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::approve`].
+    pub async fn reject(&self, id: &str, body: &RejectBody) -> Result<Deployment, ClientError> {
+        let path = ["deployments", id, "actions", "reject"];
+        self.check_id(id, self.write(Method::POST, &path, body).await?)
+    }
+
+    /// Ends a deployment whose plan nobody is to review any more.
+    ///
+    /// # Errors
+    ///
+    /// 409 if the deployment waits for no approval.
+    pub async fn discard(&self, id: &str) -> Result<Deployment, ClientError> {
+        let path = ["deployments", id, "actions", "discard"];
+        let ended = self.read(self.request(Method::POST, &path)).await?;
+        self.check_id(id, ended)
     }
 
     /// The part of a stream from `offset` on; waits up to `wait` seconds for new bytes.

@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+pub(super) enum What {
     /// An agent
     #[command(visible_alias = "agents")]
     Agent {
@@ -81,12 +81,9 @@ async fn missing_runner(agent: &Value, client: &Client) -> Option<String> {
     ))
 }
 
-pub(crate) async fn reject(
-    arguments: Arguments,
-    client: &Client,
-    output: Output,
-) -> Result<Exit, CliError> {
-    judge(arguments.resource(), ("reject", "rejected"), None, client, output).await?;
+pub(super) async fn reject(what: What, client: &Client, output: Output) -> Result<Exit, CliError> {
+    let resource = Arguments { what }.resource();
+    judge(resource, ("reject", "rejected"), None, client, output).await?;
     Ok(Exit::Ok)
 }
 

@@ -1,7 +1,7 @@
 //! `canyon list`.
 
 use crate::answer::json;
-use crate::commands::{audit, git_credentials, variable_uses, variables};
+use crate::commands::{approve, audit, git_credentials, variable_uses, variables};
 use crate::deployment_overview;
 use crate::environment_resources;
 use crate::error::CliError;
@@ -69,6 +69,9 @@ enum What {
         /// The environment
         environment: String,
     },
+    /// Deployments whose plans wait for approval
+    #[command(visible_alias = "approval")]
+    Approvals,
     /// Deployments, newest first
     #[command(visible_alias = "deployment")]
     Deployments {
@@ -149,6 +152,7 @@ pub(crate) async fn run(
             (Kind::Agent, None, filter.into_iter().collect())
         }
         What::Tokens => (Kind::Token, None, vec![]),
+        What::Approvals => return approve::list(client, output).await,
         What::Deployments {
             project,
             environment,

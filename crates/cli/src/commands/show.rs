@@ -59,7 +59,7 @@ pub(crate) async fn run(
 }
 
 /// All pages of a plan as one.
-async fn whole(client: &Client, id: &str, key: Option<&Key>) -> Result<Plan, CliError> {
+pub(super) async fn whole(client: &Client, id: &str, key: Option<&Key>) -> Result<Plan, CliError> {
     let page = async |number| retry_through_outage(async || client.plan(id, number).await).await;
     let mut plan = opened(page(0).await?, id, key)?;
     while let Some(number) = plan.next.take() {

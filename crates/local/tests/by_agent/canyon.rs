@@ -97,6 +97,7 @@ impl Canyon {
             uuid: Uuid::now_v7(),
             display_name: DisplayName::from_id("testing"),
             deletion_protection: None,
+            approval: None,
             created_at: now,
         };
         let project = Project {
@@ -274,6 +275,8 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
         module: ModuleRecord::default(),
         secret_inputs: Vec::new(),
         deletion_protection: None,
+        type_approval: None,
+        approval: None,
         removed_by: None,
         version: 1,
     }
@@ -314,6 +317,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        approval: None,
         plan: None,
         role: None,
         logs_removed: None,

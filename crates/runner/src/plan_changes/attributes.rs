@@ -3,6 +3,7 @@
 use super::ParsedChange;
 use canyon_api::plan::PlannedAttribute;
 use canyon_domain::json::Json;
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
 /// Maximum number of attributes that are listed of a resource.
@@ -205,7 +206,9 @@ fn short(text: String) -> String {
         return text;
     }
     let end = text.floor_char_boundary(MAX_TEXT);
-    format!("{}... ({} bytes in all)", &text[..end], text.len())
+    let digest = hex::encode(&Sha256::digest(&text)[..6]);
+    // Two long texts may differ only behind what is shown.
+    format!("{}... ({} bytes in all, SHA-256 {digest})", &text[..end], text.len())
 }
 
 /// The path of the member `key` of what is at `path`.

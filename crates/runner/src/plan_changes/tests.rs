@@ -67,6 +67,36 @@ fn a_sensitive_value_is_nowhere() {
 }
 
 #[test]
+fn a_sensitive_value_is_hidden_where_opentofu_does_not_mark_it_too() {
+    let change = json!({
+        "actions": ["update"],
+        "before": { "input": { "a": "hidden-1" }, "output": { "a": "hidden-1" }, "of_variable": "x hidden-3 y" },
+        "after": { "input": { "a": "hidden-2" }, "note": "has hidden-2 in it" },
+        "before_sensitive": { "input": { "a": true } },
+        "after_sensitive": { "input": { "a": true } },
+        "after_unknown": { "output": true },
+    });
+    let (_, pages) = read(&json!({
+        "resource_changes": [resource("b", &change)],
+        "variables": { "v": { "value": "hidden-3" }, "open": { "value": "update" } },
+        "configuration": { "root_module": { "variables": { "v": { "sensitive": true }, "open": {} } } },
+        "output_changes": { "o": { "actions": ["update"], "before": "a", "after": "hidden-1 again" } },
+    }));
+    let text = serde_json::to_string(&pages).unwrap();
+    assert!(!text.contains("hidden"), "{text}");
+    assert!(text.contains("again") && text.contains("\"update\""), "{text}");
+}
+
+#[test]
+fn long_texts_that_differ_at_their_end_are_shown_as_different() {
+    let text = |end: &str| format!("{}{end}", "a".repeat(9_000));
+    let listed = attributes(&json!({
+        "actions": ["update"], "before": { "t": text("safe") }, "after": { "t": text("evil") },
+    }));
+    assert_ne!(listed[0]["before"], listed[0]["after"]);
+}
+
+#[test]
 fn drift_is_told_from_what_the_plan_changes() {
     let drifted = |name: &str, actions: &Value| {
         resource(name, &json!({ "actions": actions, "before": { "n": 1 }, "after": { "n": 2 } }))
@@ -131,6 +161,8 @@ fn what_is_no_plan_is_refused() {
     for document in ["", "{\"resource_changes\": [{}]}"] {
         assert!(PlanChanges::read(document.as_bytes(), &masked).is_err(), "{document}");
     }
+    let warned = b"\nWarning: the file does not exist.\n{\"resource_changes\": []}\n";
+    assert!(PlanChanges::read(warned, &masked).is_ok());
     let empty = PlanChanges::read(b"{}", &masked).unwrap();
     assert_eq!((empty.pages.len(), empty.summary), (0, PlanCounts::default()));
 }

@@ -33,7 +33,7 @@ const STALE: [&str; 2] = ["Saved plan is stale", "Saved plan does not match the 
 impl Run {
     /// Records what the source's folder has before a plan that is to be kept.
     pub(super) fn record_folder(&mut self) {
-        if !matches!(self.job.plan, Some(PlanTask::Keep { .. })) {
+        if !matches!(self.job.plan, Some(PlanTask::Keep { .. } | PlanTask::Review { .. })) {
             return;
         }
         match FolderRecord::of(&self.workspace.source()) {
@@ -62,11 +62,59 @@ impl Run {
         }
     }
 
+    /// Stores the plan for people, if they must review such a plan before it is applied. Returns whether they must.
+    pub(super) async fn hold_for_review(
+        &mut self,
+        tofu: &Tofu,
+        api: &ApiConnection,
+    ) -> Result<bool, Failure> {
+        let Some(PlanTask::Review { key, required }) = self.job.plan.clone() else {
+            return Ok(false);
+        };
+        let not_kept = |reason: String| {
+            let message =
+                format!("the plan cannot be kept for its review: {reason}. Nothing was changed");
+            Failure::new(FailureClass::Config, message)
+        };
+        let before = self.before_plan.take();
+        let before =
+            before.ok_or_else(|| not_kept("the module's folder cannot be read".to_owned()))?;
+        let changes = self.plan_changes(tofu).await.map_err(not_kept)?;
+        if !required.is_met_by(&changes.summary.into()) {
+            return Ok(false);
+        }
+        self.show_plan(tofu).await;
+        let kept = self.store_changes(api, &key, changes, Some(&before)).await;
+        self.kept_plan = Some(kept.map_err(not_kept)?);
+        self.transcript.log.step("waits for the approval of this plan");
+        Ok(true)
+    }
+
     async fn store_plan(
         &mut self,
         tofu: &Tofu,
         api: &ApiConnection,
         key: &PlanKey,
+        before: Option<&FolderRecord>,
+    ) -> Result<KeptPlanBody, String> {
+        let changes = self.plan_changes(tofu).await?;
+        self.store_changes(api, key, changes, before).await
+    }
+
+    /// The changes of the plan, for people.
+    async fn plan_changes(&self, tofu: &Tofu) -> Result<PlanChanges, String> {
+        let path = self.workspace.path(workspace::PLAN);
+        let path = path.to_string_lossy();
+        let document = tofu.answer(&["show", "-json", "-no-color", &path], SHOW_TIME).await?;
+        let masked = |text: &str| self.transcript.log.masked(text);
+        PlanChanges::read(&document, &masked).map_err(|error| error.to_string())
+    }
+
+    async fn store_changes(
+        &mut self,
+        api: &ApiConnection,
+        key: &PlanKey,
+        changes: PlanChanges,
         before: Option<&FolderRecord>,
     ) -> Result<KeptPlanBody, String> {
         let path = self.workspace.path(workspace::PLAN);
@@ -83,11 +131,6 @@ impl Run {
         if file.len() > most {
             return Err(format!("it has {} bytes, and the limit is {most}", file.len()));
         }
-        let path = path.to_string_lossy();
-        let document = tofu.answer(&["show", "-json", "-no-color", &path], SHOW_TIME).await?;
-        let masked = |text: &str| self.transcript.log.masked(text);
-        let changes = PlanChanges::read(&document, &masked).map_err(|error| error.to_string())?;
-        drop(document);
         let sealed = self.transcript.is_sealed();
         let pages = u32::try_from(changes.pages.len()).unwrap_or(u32::MAX);
         for (number, mut page) in (0..).zip(changes.pages) {
@@ -115,7 +158,8 @@ impl Run {
         let sealed = sealed_plan::seal(key, self.job.attempt, piece, bytes);
         let sealed =
             Bytes::from(sealed.map_err(|_| "the machine has no random numbers".to_owned())?);
-        self.until_answered(api, || api.put_plan_piece(piece, sealed.clone())).await
+        let stored = self.until_answered(api, || api.put_plan_piece(piece, sealed.clone())).await;
+        stored.map_err(|error| Causes(&error).to_string())
     }
 
     /// Repeats a request to Canyon for a while, unless Canyon itself refuses it or the run is to stop.
@@ -123,7 +167,7 @@ impl Run {
         &self,
         api: &ApiConnection,
         request: impl Fn() -> F,
-    ) -> Result<T, String>
+    ) -> Result<T, ClientError>
     where
         F: Future<Output = Result<T, ClientError>>,
     {
@@ -135,7 +179,7 @@ impl Run {
             };
             let is_refused = api.is_answer_of_canyon(&error) && !error.is_retryable();
             if is_refused || self.stop.is_requested() || Instant::now() >= deadline {
-                return Err(Causes(&error).to_string());
+                return Err(error);
             }
             tokio::select! {
                 () = sleep(backoff.pause()) => {}
@@ -152,6 +196,7 @@ impl Run {
         };
         self.progress.enter(Phase::Plan);
         if self.job.state.move_from.is_some() {
+            self.has_stale_plan = true;
             let message = "the runner keeps the state elsewhere than when the plan was made: nothing was changed. Plan again";
             return Err(Failure::new(FailureClass::User, format!("STALE_PLAN: {message}")));
         }
@@ -161,9 +206,7 @@ impl Run {
             if self.stop.is_requested() {
                 return Err(verdict::cancelled(Phase::Plan, false));
             }
-            let sealed = fetched.map_err(|error| {
-                Failure::new(FailureClass::Unreachable, format!("cannot fetch the plan: {error}"))
-            })?;
+            let sealed = fetched.map_err(|error| not_fetched(&error, api))?;
             let opened = sealed_plan::open(&key, attempt, piece, sealed.to_vec());
             file.extend(opened.map_err(|_| altered())?);
         }
@@ -183,10 +226,19 @@ impl Run {
         let is_kept = matches!(self.job.plan, Some(PlanTask::Apply { .. }));
         if is_kept && STALE.iter().any(|stale| failure.message.contains(stale)) {
             self.applying = Applying::Announced;
+            self.has_stale_plan = true;
             let message = "STALE_PLAN: the state has changed since the plan was made: nothing was changed. Plan again";
             message.clone_into(&mut failure.message);
         }
     }
+}
+
+fn not_fetched(error: &ClientError, api: &ApiConnection) -> Failure {
+    if error.status() == Some(404) && api.is_answer_of_canyon(error) {
+        let message = "PLAN_MISSING: a part of the stored plan is gone from Canyon's object store: nothing was changed. Plan again";
+        return Failure::new(FailureClass::Config, message);
+    }
+    Failure::new(FailureClass::Unreachable, format!("cannot fetch the plan: {}", Causes(error)))
 }
 
 fn altered() -> Failure {

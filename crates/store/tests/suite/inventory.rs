@@ -2,7 +2,8 @@
 //! uses them.
 
 use crate::world::{
-    World, at, count, env_type, environment, everything, id, project, race, raw, record, runner,
+    World, at, count, env_type, environment, everything, id, project, race, raw, record, renamed,
+    runner,
 };
 use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
@@ -88,10 +89,7 @@ async fn a_rename_changes_an_existing_thing_and_creates_none(table: Table) {
         (found.display_name, found.updated_at, found.created_at),
         (name.clone(), at(5), at(0))
     );
-    table
-        .update_env_type(*org, &id("testing"), Some(&name), Change::Keep, &record())
-        .await
-        .unwrap();
+    table.update_env_type(*org, &id("testing"), &renamed(&name), &record()).await.unwrap();
     let found = table.env_type(*org, &id("testing")).await.unwrap().unwrap();
     assert_eq!(found.display_name, name);
 
@@ -112,10 +110,8 @@ async fn a_rename_changes_an_existing_thing_and_creates_none(table: Table) {
         .await
         .unwrap();
     assert_eq!(absent, Saved::Lost);
-    let absent = table
-        .update_env_type(*org, &id("absent"), Some(&name), Change::Keep, &record())
-        .await
-        .unwrap();
+    let absent =
+        table.update_env_type(*org, &id("absent"), &renamed(&name), &record()).await.unwrap();
     assert_eq!(absent, Saved::Lost);
     assert_eq!(everything(table).await, before);
 }

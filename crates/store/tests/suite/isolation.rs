@@ -3,7 +3,7 @@
 use crate::organizations::token;
 use crate::pages::first;
 use crate::world::{
-    World, at, bundle, environment, everything, hash, id, principal, queued, record,
+    World, at, bundle, environment, everything, hash, id, principal, queued, record, renamed,
 };
 use canyon_domain::attempt::Outcome;
 use canyon_domain::audit_filter::AuditFilter;
@@ -89,7 +89,7 @@ async fn two_organizations_with_the_same_ids_neither_see_nor_change_each_other(t
     let org = ours.org;
     let name = DisplayName::try_from("Ours now".to_owned()).unwrap();
     table.change_project(org, &id("shop"), Some(&name), Change::Keep, &record()).await.unwrap();
-    table.update_env_type(org, &id("testing"), Some(&name), Change::Keep, &record()).await.unwrap();
+    table.update_env_type(org, &id("testing"), &renamed(&name), &record()).await.unwrap();
     let mut runner = crate::world::runner("laptop", "local");
     runner.version = 2;
     table.save_runner(org, &runner, None, &record()).await.unwrap();

@@ -9,7 +9,7 @@ use canyon_domain::deployment::{Deployment, Mode, Status, StoredResults};
 use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgUuid, PrincipalId, RunnerUuid};
-use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
+use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project, Update};
 use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
 use canyon_domain::lifecycle;
 use canyon_domain::module_record::ModuleRecord;
@@ -66,12 +66,18 @@ pub(crate) fn record() -> AuditRecord {
     record_at(at(0))
 }
 
+/// An update that changes the name alone.
+pub(crate) fn renamed(name: &DisplayName) -> Update {
+    Update { display_name: Some(name.clone()), ..Update::default() }
+}
+
 pub(crate) fn env_type(name: &str) -> EnvironmentType {
     EnvironmentType {
         id: id(name),
         uuid: Uuid::now_v7(),
         display_name: DisplayName::from_id(name),
         deletion_protection: None,
+        approval: None,
         created_at: at(0),
     }
 }
@@ -123,6 +129,8 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
         module: ModuleRecord::default(),
         secret_inputs: Vec::new(),
         deletion_protection: None,
+        type_approval: None,
+        approval: None,
         removed_by: None,
         version: 1,
     }
@@ -163,6 +171,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         state: None,
         refused_deletions: None,
         kept: StoredResults::default(),
+        approval: None,
         plan: None,
         role: None,
         logs_removed: None,

@@ -1,0 +1,137 @@
+use super::*;
+use serde_json::json;
+use uuid::Uuid;
+
+fn rule(required: ApprovalNeed) -> ApprovalRule {
+    ApprovalRule::of(required)
+}
+
+#[test]
+fn which_plans_need_approval_is_a_table() {
+    let of = |text: serde_json::Value| serde_json::from_value::<PlanSummary>(text).unwrap();
+    let plans = [
+        ("outputs alone", of(json!({})), [false, false, false, true]),
+        ("drift alone", of(json!({ "drift": 1 })), [false, false, false, true]),
+        ("a creation", of(json!({ "add": 1 })), [false, false, true, true]),
+        ("an update", of(json!({ "change": 1 })), [false, false, true, true]),
+        ("an import", of(json!({ "import": 1 })), [false, false, true, true]),
+        ("a move", of(json!({ "move": 1 })), [false, false, true, true]),
+        ("what leaves the state", of(json!({ "forget": 1 })), [false, false, true, true]),
+        ("a replacement", of(json!({ "replace": 1 })), [false, true, true, true]),
+        ("a destruction", of(json!({ "remove": 1 })), [false, true, true, true]),
+    ];
+    for (name, plan, expected) in plans {
+        assert_eq!(ApprovalNeed::ALL.map(|need| need.is_met_by(&plan)), expected, "{name}");
+    }
+}
+
+#[test]
+fn of_two_rules_the_stricter_value_of_each_setting_counts() {
+    let of_type = ApprovalRule {
+        count: 2,
+        expires_seconds: 7_200,
+        forbid_author: false,
+        approvers: Approvers { roles: vec![Role::Admin], subjects: Vec::new() },
+        ..rule(ApprovalNeed::Destructive)
+    };
+    let own = ApprovalRule {
+        expires_seconds: 3_600,
+        comment_required: true,
+        approvers: Approvers { roles: Vec::new(), subjects: vec!["ada".to_owned()] },
+        ..rule(ApprovalNeed::Always)
+    };
+    let both = Approval::by_rules(&[&of_type, &own]).unwrap();
+    assert_eq!((both.required, both.count, both.expires_seconds), (ApprovalNeed::Always, 2, 3_600));
+    assert!(both.forbid_author && both.comment_required);
+    assert_eq!(both.approvers.len(), 2, "both must admit a reviewer");
+    let never = rule(ApprovalNeed::Never);
+    assert_eq!(Approval::by_rules(&[]), None);
+    assert_eq!(Approval::by_rules(&[&never]), None);
+    assert!(Approval::by_rules(&[&never, &own]).is_some());
+}
+
+#[test]
+fn an_environment_asks_for_no_less_than_its_type() {
+    let of_type = ApprovalRule {
+        count: 2,
+        expires_seconds: 3_600,
+        comment_required: true,
+        ..rule(ApprovalNeed::Changes)
+    };
+    let faults = |own: &ApprovalRule| {
+        let mut faults = FieldErrors::default();
+        own.check_is_stricter(&of_type, "approval", &mut faults);
+        faults.into_result(()).err().map(|faults| faults.to_string())
+    };
+    assert_eq!(faults(&of_type), None);
+    let weaker = ApprovalRule { forbid_author: false, ..rule(ApprovalNeed::Destructive) };
+    let said = faults(&weaker).unwrap();
+    for field in ["required", "count", "forbid_author", "expires_seconds", "comment_required"] {
+        assert!(said.contains(&format!("approval.{field}")), "{field}: {said}");
+    }
+}
+
+#[test]
+fn every_fault_of_a_rule_is_named_by_its_path() {
+    let mut faults = FieldErrors::default();
+    let wrong = ApprovalRule {
+        count: 6,
+        expires_seconds: 299,
+        approvers: Approvers { roles: vec![Role::Agent], subjects: vec![String::new()] },
+        ..rule(ApprovalNeed::Always)
+    };
+    wrong.check("approval", &mut faults);
+    let said = faults.into_result(()).unwrap_err().to_string();
+    for path in ["count", "expires_seconds", "approvers.subjects[0]", "approvers.roles"] {
+        assert!(said.contains(&format!("approval.{path}")), "{path}: {said}");
+    }
+}
+
+#[test]
+fn a_rule_that_nobody_can_satisfy_is_refused() {
+    let subjects = |count: usize| vec!["ada".to_owned(); count];
+    let said = |count, subjects, roles| {
+        let approvers = Approvers { roles, subjects };
+        let mut faults = FieldErrors::default();
+        ApprovalRule { count, approvers, ..rule(ApprovalNeed::Always) }.check("a", &mut faults);
+        faults.into_result(()).is_err()
+    };
+    assert!(said(2, subjects(1), Vec::new()));
+    assert!(!said(2, subjects(2), Vec::new()));
+    assert!(!said(2, subjects(1), vec![Role::Admin]));
+    assert!(!said(5, Vec::new(), Vec::new()));
+}
+
+#[test]
+fn who_may_approve_is_a_table() {
+    let somebody = Reviewer {
+        id: PrincipalId(Uuid::from_u128(7)),
+        name: Some("ada@example.com"),
+        role: Role::Deployer,
+        is_machine: false,
+    };
+    let viewer = Reviewer { role: Role::Viewer, ..somebody };
+    let admin = Reviewer { role: Role::Admin, ..somebody };
+    let machine = Reviewer { role: Role::Admin, is_machine: true, ..somebody };
+    let nameless = Reviewer { name: None, ..viewer };
+    let of = |roles: &[Role], subjects: &[&str]| Approvers {
+        roles: roles.to_vec(),
+        subjects: subjects.iter().map(|subject| (*subject).to_owned()).collect(),
+    };
+    let id = Uuid::from_u128(7).to_string();
+    // viewer, deployer, administrator, service account
+    let table = [
+        (of(&[], &[]), [false, true, true, false]),
+        (of(&[Role::Admin], &[]), [false, false, true, false]),
+        (of(&[Role::Viewer], &[]), [true, true, true, false]),
+        (of(&[], &["ada@example.com"]), [true, true, true, true]),
+        (of(&[], &[&id]), [true, true, true, true]),
+        (of(&[], &["bob"]), [false, false, false, false]),
+        (of(&[Role::Admin], &["bob"]), [false, false, true, false]),
+    ];
+    for (approvers, expected) in table {
+        let admitted = [viewer, somebody, admin, machine].map(|who| approvers.admit(&who));
+        assert_eq!(admitted, expected, "{approvers:?}");
+    }
+    assert!(!of(&[], &["ada@example.com"]).admit(&nameless));
+}

@@ -1,0 +1,170 @@
+//! Approvals: reviews of plans by people, and the rules that ask for them.
+
+use super::App;
+use super::permissions::of_caller;
+use crate::app::error::AppError;
+use canyon_domain::approval::{ApprovalRule, Reviewer};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::grant::GrantedBy;
+use canyon_domain::ids::{DeploymentId, EnvTypeId};
+use canyon_domain::inventory::Environment;
+use canyon_domain::module_source::Digest;
+use canyon_domain::principal::{Principal, Role};
+use canyon_domain::review::{self, GivenReview, ReviewRefusal};
+use canyon_store::contention::MAX_TRIES;
+use canyon_store::deployment_lists::Due;
+use canyon_store::outcome::Saved;
+use canyon_store::page::PageRequest;
+
+/// What a person does about a plan that waits for its approval.
+#[derive(Clone, Debug)]
+pub(crate) enum ReviewRequest {
+    /// Approves the plan with this digest.
+    Approve(Digest, Option<String>),
+    /// Rejects the plan.
+    Reject(Option<String>),
+    /// Ends the deployment without a review.
+    Discard,
+}
+
+impl ReviewRequest {
+    fn action(&self) -> &'static str {
+        match self {
+            Self::Approve(..) => "deployment.approve",
+            Self::Reject(_) => "deployment.reject",
+            Self::Discard => "deployment.discard",
+        }
+    }
+
+    fn comment(&self) -> Option<&str> {
+        match self {
+            Self::Approve(_, comment) | Self::Reject(comment) => comment.as_deref(),
+            Self::Discard => None,
+        }
+    }
+}
+
+impl From<ReviewRefusal> for AppError {
+    fn from(refusal: ReviewRefusal) -> Self {
+        let message = refusal.to_string();
+        match refusal {
+            ReviewRefusal::Author | ReviewRefusal::NotAnApprover(_) => Self::denied(message),
+            ReviewRefusal::CommentMissing | ReviewRefusal::FaultyComment => {
+                Self::invalid("comment", message)
+            }
+            ReviewRefusal::OtherPlan(current) => {
+                Self::conflict(message).with_detail("plan_digest", current.to_string())
+            }
+            ReviewRefusal::NotAwaited(..)
+            | ReviewRefusal::Expired
+            | ReviewRefusal::Repeated(..) => Self::conflict(message),
+        }
+    }
+}
+
+impl App {
+    /// Reviews the plan of a deployment, or discards it.
+    ///
+    /// # Errors
+    ///
+    /// 403 when the caller may not; 404 when the deployment does not exist; 409 when it waits for no approval, or its plan is
+    /// another.
+    pub(crate) async fn review(
+        &self,
+        by: &Principal,
+        id: DeploymentId,
+        request: &ReviewRequest,
+    ) -> Result<Deployment, AppError> {
+        let name = self.names(by, [by.id]).await?.of(by.id);
+        for _ in 0..MAX_TRIES {
+            let found = self.table.deployment(by.org, id).await?;
+            let needed = match request {
+                ReviewRequest::Discard => Role::Deployer,
+                ReviewRequest::Approve(..) | ReviewRequest::Reject(_) => Role::Viewer,
+            };
+            let mut deployment = of_caller(by, needed, id, found)?;
+            let now = self.now();
+            let reviewer = Reviewer {
+                id: by.id,
+                name: name.as_deref(),
+                role: by.role_in((&deployment).into()),
+                is_machine: matches!(by.sign_in.by, Some(GrantedBy::ServiceAccount(_))),
+            };
+            let given = GivenReview { reviewer, comment: request.comment(), at: now };
+            match request {
+                ReviewRequest::Approve(digest, _) => {
+                    review::approve(&mut deployment, digest, &given).map(drop)
+                }
+                ReviewRequest::Reject(_) => review::reject(&mut deployment, &given),
+                ReviewRequest::Discard => review::discard(&mut deployment, now),
+            }?;
+            deployment.version += 1;
+            let mut record = self.record(by, request.action(), deployment.path());
+            let plan = deployment.plan.as_ref().map(|plan| format!("plan {}", plan.digest));
+            record.details = plan.into_iter().chain(request.comment().map(str::to_owned)).collect();
+            let has_ended = deployment.status.is_terminal();
+            let saved = if has_ended {
+                self.table.end_deployment(by.org, &deployment, now, Some(&record)).await?
+            } else {
+                self.table.save_deployment_with(by.org, &deployment, &record).await?
+            };
+            if saved == Saved::Yes {
+                if has_ended {
+                    self.changes.ended(Due { org: by.org, id });
+                }
+                return Ok(deployment);
+            }
+        }
+        Err(AppError::contended(id))
+    }
+
+    /// Copies the rule of an environment type into its environments. After an interruption, the same change of the type does the
+    /// rest.
+    pub(super) async fn copy_approval_rule(
+        &self,
+        by: &Principal,
+        env_type: &EnvTypeId,
+        rule: Option<&ApprovalRule>,
+    ) -> Result<(), AppError> {
+        let differs = |env: &Environment| {
+            env.env_type_id == *env_type && env.type_approval.as_deref() != rule
+        };
+        let mut request = PageRequest { limit: 100, after: None };
+        loop {
+            let page = self.table.environments(by.org, None, &request, differs).await?;
+            for environment in page.items {
+                self.set_type_rule(by, &environment, rule).await?;
+            }
+            request.after = page.next;
+            if request.after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives an environment the rule of its type.
+    pub(super) async fn set_type_rule(
+        &self,
+        by: &Principal,
+        of: &Environment,
+        rule: Option<&ApprovalRule>,
+    ) -> Result<(), AppError> {
+        for _ in 0..MAX_TRIES {
+            let found = self.table.environment(by.org, &of.project_id, &of.id).await?;
+            let found = found.filter(|found| found.uuid == of.uuid);
+            let Some(mut environment) = found else { return Ok(()) };
+            if environment.type_approval.as_deref() == rule {
+                return Ok(());
+            }
+            environment.type_approval = rule.cloned().map(Box::new);
+            environment.version += 1;
+            let path = format!("projects/{}/envs/{}", of.project_id, of.id);
+            let mut record = self.record(by, "environment.update", path);
+            record.details.push(format!("approval as the type `{}`", of.env_type_id));
+            if self.table.save_environment(by.org, &environment, &record).await? == Saved::Yes {
+                return Ok(());
+            }
+        }
+        Err(AppError::contended(&of.id))
+    }
+}
