@@ -63,14 +63,12 @@ impl From<Module> for ModuleToRun {
 impl From<Bundle> for ModuleToRun {
     fn from(former: Bundle) -> Self {
         Self {
-            module: former.module,
             sealed_inputs: former.sealed_inputs,
             outputs_recipient: former.encrypted_outputs_recipient,
             logs_recipient: former.encrypted_logs_recipient,
             resource: former.resource,
             container: former.container,
-            place: None,
-            options: None,
+            ..Self::from(former.module)
         }
     }
 }
@@ -303,8 +301,7 @@ impl App {
                 ),
             ));
         }
-        let bundle = self.table.bundle(by.org, id).await?;
-        let bundle = bundle.ok_or_else(|| {
+        let bundle = self.table.bundle(by.org, id).await?.ok_or_else(|| {
             AppError::conflict(format!("the module of deployment {id} is no longer stored"))
         })?;
         let mut of = ModuleToRun::from(bundle);
@@ -324,8 +321,7 @@ impl App {
         environment: &Environment,
     ) -> Result<ModuleToRun, AppError> {
         let planned = self.planned(by, id, environment).await?;
-        let bundle = self.table.bundle(by.org, id).await?;
-        let bundle = bundle.ok_or_else(|| {
+        let bundle = self.table.bundle(by.org, id).await?.ok_or_else(|| {
             AppError::conflict(format!("the module of deployment {id} is no longer stored"))
         })?;
         let options = Some(bundle.options.clone());
