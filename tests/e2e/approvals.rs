@@ -101,7 +101,7 @@ async fn a_person_changes_a_module_another_approves_the_plan_and_exactly_that_is
     let audit = server.canyon(&["list", "audit", "--out", "json"]).done().to_owned();
     assert!(audit.contains("deployment.approve"), "{audit}");
 
-    // The same module again: nothing changes, so nobody is asked.
+    // The same module again: nothing changes, so it needs no approval.
     write("large");
     let same = server.canyon(&["deploy", PROJECT, ENV, "--module", &path]);
     assert!(same.done().contains("0 added, 0 changed, 0 destroyed"), "{}", same.stdout);
@@ -134,7 +134,7 @@ async fn a_state_that_moves_while_a_plan_waits_makes_another_plan_and_voids_the_
     let site = guarded(&json!({ "required": "changes", "count": 2 })).await;
     let id = site.accept(&request(ENV, Some(inline(sized("small"))))).await;
     let digest = awaited(&site, &id).await.plan.unwrap().digest;
-    // Somebody works on the state outside of Canyon.
+    // A user changes the state outside of Canyon.
     let state = site.state_file(ENV).await;
     let other = json!({
         "version": 4, "terraform_version": "1.10.0", "serial": 7, "lineage": "00000000-0000-0000-0000-000000000007",

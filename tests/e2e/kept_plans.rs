@@ -111,7 +111,10 @@ async fn a_plan_is_reviewed_and_applied_from_the_command_line() {
         .to_owned();
     server.canyon(&["wait", &id]).done();
     let refused = server.canyon(&["apply", &id]);
-    assert_ne!(refused.code, 0, "it destroys something, and nobody can be asked");
+    assert_ne!(
+        refused.code, 0,
+        "it destroys a resource, and the command has no terminal to ask on"
+    );
     assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
     server.canyon(&["apply", &id, "--yes"]).done();
     assert_eq!(site.state(ENV).await, [""; 0]);

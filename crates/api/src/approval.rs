@@ -19,7 +19,7 @@ pub struct ApprovalRule {
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 5, default = 1)]
     pub count: u8,
-    /// Who may approve. Without it, whoever may deploy to the environment.
+    /// Who may approve. Without it, each person who may deploy to the environment.
     #[serde(default)]
     pub approvers: Approvers,
     /// Whether the requester of a deployment may not approve it.
@@ -47,7 +47,7 @@ fn one_day() -> u32 {
     86_400
 }
 
-/// Who may approve: whoever matches one of these.
+/// Who may approve: each principal that matches one of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Approvers {

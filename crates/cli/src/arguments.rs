@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Apply(apply::Arguments),
     /// Approve a plan that waits for it
     Approve(approve::Arguments),
-    /// End a deployment whose plan nobody is to review any more
+    /// End a deployment whose plan is not to be applied
     Discard(approve::DiscardArguments),
     /// Show the changes of a plan
     Show(show::Arguments),

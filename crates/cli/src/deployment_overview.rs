@@ -1,5 +1,6 @@
 //! What runs, what waits, and what has failed lately: computed from deployments, for `canyon status`. Pure.
 
+use crate::progress::is_awaited;
 use crate::table;
 use canyon_api::deployment::{Deployment, Waiting};
 use jiff::{SignedDuration, Timestamp};
@@ -43,11 +44,6 @@ pub(crate) struct Overview {
     /// When they were read.
     #[serde(skip)]
     read_at: Timestamp,
-}
-
-/// Whether it waits for people, and no job runs.
-fn is_awaited(deployment: &Deployment) -> bool {
-    deployment.approval.as_ref().is_some_and(|approval| approval.status == "awaited")
 }
 
 impl Overview {

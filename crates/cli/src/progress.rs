@@ -219,7 +219,7 @@ impl Progress {
 }
 
 /// Whether it waits for people, and no job runs.
-fn is_awaited(deployment: &Deployment) -> bool {
+pub(crate) fn is_awaited(deployment: &Deployment) -> bool {
     deployment.approval.as_ref().is_some_and(|approval| approval.status == "awaited")
 }
 

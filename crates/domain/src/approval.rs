@@ -81,7 +81,7 @@ pub struct ApprovalRule {
     pub comment_required: bool,
 }
 
-/// Who may approve. Without any of them, whoever may deploy.
+/// Who may approve. Without any of them, each person who may deploy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approvers {
     /// Everybody with one of these roles in the environment, or a higher one.

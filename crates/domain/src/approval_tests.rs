@@ -104,15 +104,15 @@ fn a_rule_that_nobody_can_satisfy_is_refused() {
 
 #[test]
 fn who_may_approve_is_a_table() {
-    let somebody = Reviewer {
+    let deployer = Reviewer {
         id: PrincipalId(Uuid::from_u128(7)),
         name: Some("ada@example.com"),
         role: Role::Deployer,
         is_machine: false,
     };
-    let viewer = Reviewer { role: Role::Viewer, ..somebody };
-    let admin = Reviewer { role: Role::Admin, ..somebody };
-    let machine = Reviewer { role: Role::Admin, is_machine: true, ..somebody };
+    let viewer = Reviewer { role: Role::Viewer, ..deployer };
+    let admin = Reviewer { role: Role::Admin, ..deployer };
+    let machine = Reviewer { role: Role::Admin, is_machine: true, ..deployer };
     let nameless = Reviewer { name: None, ..viewer };
     let of = |roles: &[Role], subjects: &[&str]| Approvers {
         roles: roles.to_vec(),
@@ -130,7 +130,7 @@ fn who_may_approve_is_a_table() {
         (of(&[Role::Admin], &["bob"]), [false, false, true, false]),
     ];
     for (approvers, expected) in table {
-        let admitted = [viewer, somebody, admin, machine].map(|who| approvers.admit(&who));
+        let admitted = [viewer, deployer, admin, machine].map(|who| approvers.admit(&who));
         assert_eq!(admitted, expected, "{approvers:?}");
     }
     assert!(!of(&[], &["ada@example.com"]).admit(&nameless));

@@ -28,7 +28,7 @@ pub enum ReviewRefusal {
     /// The requester reviews.
     #[error("who has requested a deployment may not approve it in this environment")]
     Author,
-    /// Somebody else than an approver reviews.
+    /// A principal that is not an approver reviews.
     #[error("you are not an approver of this environment: {0}")]
     NotAnApprover(String),
     /// The approval needs a comment.
@@ -159,7 +159,7 @@ pub fn reject(deployment: &mut Deployment, given: &GivenReview<'_>) -> Result<()
     Ok(())
 }
 
-/// Ends a deployment whose plan nobody is to review any more.
+/// Ends a deployment whose plan is not to be applied.
 ///
 /// # Errors
 ///

@@ -55,7 +55,7 @@ async fn reject(
     Ok(Json(render::deployment(&caller.org_id, &reviewed, None)))
 }
 
-/// End a deployment whose plan nobody is to review any more.
+/// End a deployment whose plan is not to be applied.
 #[utoipa::path(post, path = "/orgs/{orgId}/deployments/{deploymentId}/actions/discard", tag = "Deployment",
     operation_id = "discardDeployment",
     responses((status = 200, description = "The deployment has ended.", body = Deployment), OfAction))]

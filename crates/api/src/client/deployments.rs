@@ -127,7 +127,7 @@ impl Client {
         self.check_id(id, self.write(Method::POST, &path, body).await?)
     }
 
-    /// Ends a deployment whose plan nobody is to review any more.
+    /// Ends a deployment whose plan is not to be applied.
     ///
     /// # Errors
     ///

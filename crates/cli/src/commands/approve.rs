@@ -74,7 +74,7 @@ pub(crate) async fn run(
     print(&reviewed, output)
 }
 
-/// Shows the plan, and asks whether it is approved. Returns its digest: nobody approves what they did not see.
+/// Shows the plan, and asks whether it is approved. Returns its digest, so that a person approves the plan that they saw.
 async fn shown_and_confirmed(
     client: &Client,
     id: &str,
@@ -83,7 +83,7 @@ async fn shown_and_confirmed(
     let action = format!("approve the plan of deployment {id}");
     if !confirm::is_possible() {
         return Err(CliError::usage_with_hint(
-            "--plan-digest is required, because nobody can be asked here",
+            "--plan-digest is required, because this is no terminal, so the command cannot ask",
             format!("review the plan first: canyon show plan {id}"),
         ));
     }

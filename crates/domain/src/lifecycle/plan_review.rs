@@ -44,7 +44,7 @@ pub fn go_on(deployment: &mut Deployment, now: Timestamp) {
     deployment.due_at = Some(now);
 }
 
-/// Ends a deployment that nobody wants any more, for `reason`.
+/// Ends a deployment that has no open attempt as cancelled, for `reason`.
 pub fn give_up(deployment: &mut Deployment, reason: String, now: Timestamp) {
     if !deployment.status.is_terminal() && deployment.open_attempt().is_none() {
         finish(deployment, Outcome::Cancelled, now);
