@@ -27,6 +27,7 @@ pub mod deploy;
 pub mod deploy_requests;
 mod deployment_end;
 pub(crate) mod deployment_request;
+mod drift;
 mod env_types;
 mod environment_removal;
 mod environment_states;

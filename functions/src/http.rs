@@ -17,6 +17,7 @@ mod concurrency_limits;
 mod cors;
 mod definitions;
 mod deployments;
+mod drift;
 mod env_types;
 mod environment_filter;
 mod environments;
@@ -92,6 +93,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(env_types::routes())
         .merge(projects::routes())
         .merge(environments::routes())
+        .merge(drift::routes())
         .merge(runners::routes())
         .merge(runner_checks::routes())
         .merge(named_roles::routes())

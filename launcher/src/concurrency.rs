@@ -20,6 +20,8 @@ use std::time::Duration;
 const LIMITS_CACHE_LIFETIME: SignedDuration = SignedDuration::from_secs(5);
 /// How long a deployment that waits for a slot waits before the launcher tries again.
 pub(crate) const SLOT_RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// The same, if the launcher has stopped a check for drift that holds a slot.
+const FREED_SLOT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The cached limits of each organization.
 #[derive(Debug)]
@@ -57,14 +59,15 @@ impl Launcher {
         resolved: &ResolvedRunner,
     ) -> Result<ConcurrencySlots, LaunchError> {
         let mut slots = Vec::new();
-        for limit in
-            self.limits_of(org).await?.iter().filter(|limit| limit.scope.covers(deployment))
-        {
-            let Some(slot) = self.free_slot(org, limit).await? else {
+        for limit in self.limits_for(org, deployment).await? {
+            let held = self.table.held_slots(org, &limit.scope).await?;
+            let Some(slot) = self.free_slot(org, &limit, &held).await? else {
+                let gives_way =
+                    deployment.mode.takes_turn() && self.free_slot_of_check(org, &held).await?;
                 return Ok(ConcurrencySlots::None {
                     hold: Hold::Limit(limit.scope.clone()),
                     reason: limit.waiting_reason(),
-                    pause: SLOT_RETRY_PAUSE,
+                    pause: if gives_way { FREED_SLOT_PAUSE } else { SLOT_RETRY_PAUSE },
                 });
             };
             slots.push(slot);
@@ -90,7 +93,8 @@ impl Launcher {
         let scope = LimitScope::Runner(runner.clone());
         let limits = self.limits_of(org).await?;
         let Some(limit) = limits.iter().find(|limit| limit.scope == scope) else { return Ok(None) };
-        let is_full = self.free_slot(org, limit).await?.is_none();
+        let held = self.table.held_slots(org, &limit.scope).await?;
+        let is_full = self.free_slot(org, limit, &held).await?.is_none();
         Ok(is_full.then(|| limit.waiting_reason()))
     }
 
@@ -98,13 +102,13 @@ impl Launcher {
         &self,
         org: OrgUuid,
         limit: &ConcurrencyLimit,
+        held: &[HeldSlot],
     ) -> Result<Option<SlotClaim>, LaunchError> {
-        let held = self.table.held_slots(org, &limit.scope).await?;
         // Concurrent callers choose different slots, so that few of them lose a race.
         let hint = self.entropy.id(self.clock.now()).as_u64_pair().1;
-        match limit.free_slot(&held, hint) {
+        match limit.free_slot(held, hint) {
             Some(slot) => Ok(Some(SlotClaim { slot, former_holder: None })),
-            None => self.orphaned_slot(org, limit, &held, hint).await,
+            None => self.orphaned_slot(org, limit, held, hint).await,
         }
     }
 
@@ -130,6 +134,25 @@ impl Launcher {
             }
         }
         Ok(None)
+    }
+
+    /// The limits that cover the deployment.
+    async fn limits_for(
+        &self,
+        org: OrgUuid,
+        deployment: &Deployment,
+    ) -> Result<Vec<ConcurrencyLimit>, LaunchError> {
+        let limits = self.limits_of(org).await?;
+        let covering = limits.iter().filter(|limit| limit.scope.covers(deployment));
+        if deployment.mode.takes_turn() {
+            return Ok(covering.cloned().collect());
+        }
+        let mut limits: Vec<_> = covering.map(ConcurrencyLimit::leaving_one).collect();
+        let of_checks = ConcurrencyLimit::of_checks(deployment.runner.clone());
+        if limits.iter().all(|limit| limit.scope != of_checks.scope) {
+            limits.push(of_checks);
+        }
+        Ok(limits)
     }
 
     async fn limits_of(&self, org: OrgUuid) -> Result<Arc<[ConcurrencyLimit]>, LaunchError> {

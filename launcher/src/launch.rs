@@ -41,10 +41,18 @@ impl Launcher {
             lifecycle::end_without_attempt(&mut deployment, Outcome::Failed(failure), now);
             return self.save(due, deployment).await;
         };
-        let Some(fence) = environment.queue.take(deployment.id) else {
+        let is_check = !deployment.mode.takes_turn();
+        if is_check && environment.may_check(Some(due.id)).is_err() {
+            lifecycle::overtake(&mut deployment, now);
+            return self.save(due, deployment).await;
+        }
+        // A check draws no fence: it holds nothing that a later run could need.
+        let fence = Some(environment.queue.fence).filter(|_| is_check);
+        let Some(fence) = fence.or_else(|| environment.queue.take(deployment.id)) else {
             deployment.due_at = Some(now + QUEUE_CHECK);
             return self.save(due, deployment).await;
         };
+        let overtaken = if is_check { None } else { environment.overtake_check() };
         match environment.removal_turn(&deployment, now) {
             RemovalTurn::Go => {}
             RemovalTurn::Wait(until) => {
@@ -81,12 +89,14 @@ impl Launcher {
             deadline::deferred(&mut waiting, Hold::Runner, reason.clone(), until);
             return self.save(due, waiting).await;
         }
-        if !deployment.accept_state
+        if !is_check
+            && !deployment.accept_state
             && self.salvage_unfinished(due, environment.module_of(&deployment)).await?
         {
             return Ok(StepOutcome::Changed);
         }
-        if deployment.kind().facts().has_state
+        if !is_check
+            && deployment.kind().facts().has_state
             && let Some((home, former)) = &resolved.state
             && let Err(misplaced) =
                 environment.record_state_location(&deployment, &home.storage, former)
@@ -111,6 +121,7 @@ impl Launcher {
         let hash = bearer::hash(code.expose_secret());
         let limits = Limits::new(resolved.timeouts, deployment.counts_from());
         let limits = deployment.container.as_ref().map_or(limits, |run| limits.of_container(run));
+        let limits = if is_check { limits.of_check() } else { limits };
         if lifecycle::launch(&mut deployment, fence, hash, limits, now).is_err() {
             return Ok(StepOutcome::Changed);
         }
@@ -129,7 +140,12 @@ impl Launcher {
             record: None,
         };
         match self.table.launch_deployment(due.org, &step, &slots).await? {
-            Saved::Yes => self.start(due, deployment, resolved).await,
+            Saved::Yes => {
+                if let Some(check) = overtaken {
+                    self.overtake_check(Due { id: check, ..due }).await?;
+                }
+                self.start(due, deployment, resolved).await
+            }
             Saved::Lost => Ok(StepOutcome::Changed),
         }
     }

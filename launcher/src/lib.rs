@@ -13,6 +13,7 @@ mod checks;
 mod cleanup;
 mod concurrency;
 mod disabled_runner;
+mod drift_checks;
 mod fair_slots;
 mod fallbacks;
 #[cfg(feature = "lambda")]

@@ -34,8 +34,7 @@ impl Launcher {
     /// bus did not accept the event. The record is then delivered again.
     pub async fn publish_write(&self, org: OrgUuid, image: &Deployment) -> Result<(), LaunchError> {
         let Some(name) = self.organization(org).await? else { return Ok(()) };
-        let Some(event) = DeploymentEvent::of_write(&name, image) else { return Ok(()) };
-        self.publish(image.id, &[event]).await
+        self.publish(image.id, &DeploymentEvent::of_write(&name, image)).await
     }
 
     /// Publishes the whole history of a deployment whose end was not published in time.
@@ -53,7 +52,9 @@ impl Launcher {
         deployment: DeploymentId,
         events: &[DeploymentEvent],
     ) -> Result<(), LaunchError> {
-        let Some(publisher) = &self.publisher else { return Ok(()) };
+        let Some(publisher) = self.publisher.as_ref().filter(|_| !events.is_empty()) else {
+            return Ok(());
+        };
         let failed = |source| LaunchError::Publish { deployment, source };
         publisher.publish(events).await.map_err(failed)
     }

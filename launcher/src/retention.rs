@@ -15,6 +15,7 @@ use canyon_domain::logs_removal::LogsRemoval;
 use canyon_domain::retention::{Progress, RemovedCounts, Retention, RetentionSetting};
 use canyon_store::StoreError;
 use canyon_store::deployment_item::Wake;
+use canyon_store::deployment_removal::RunList;
 use canyon_store::outcome::{Deleted, Saved};
 use futures::StreamExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -67,8 +68,9 @@ impl Launcher {
             environments: HashMap::new(),
         };
         let mut progress = setting.progress;
-        let is_complete =
-            call.deployments(&mut progress).await? && call.audit_records(&mut progress).await?;
+        let is_complete = call.deployments(RunList::Deployments, &mut progress).await?
+            && call.deployments(RunList::ChecksForDrift, &mut progress).await?
+            && call.audit_records(&mut progress).await?;
         self.save_progress(org, setting, progress, is_complete).await
     }
 
@@ -96,17 +98,29 @@ impl Launcher {
     }
 }
 
+/// How far the walk of a list is.
+fn position(progress: &mut Progress, list: RunList) -> &mut Option<DeploymentId> {
+    match list {
+        RunList::Deployments => &mut progress.walked_to,
+        RunList::ChecksForDrift => &mut progress.checks_walked_to,
+    }
+}
+
 impl Call<'_> {
     fn has_time(&self) -> bool {
         Instant::now() < self.until
     }
 
     /// Walks on from the last deployment that this round has looked at. Returns whether the round has looked at all.
-    async fn deployments(&mut self, progress: &mut Progress) -> Result<bool, LaunchError> {
+    async fn deployments(
+        &mut self,
+        list: RunList,
+        progress: &mut Progress,
+    ) -> Result<bool, LaunchError> {
         let Some(before) = self.retention.logs_before(self.now) else { return Ok(true) };
         let table = &self.launcher.table;
-        let ids =
-            table.oldest_deployments(self.org, progress.walked_to, before, MAX_PER_CALL).await?;
+        let walked_to = *position(progress, list);
+        let ids = table.oldest_deployments(self.org, list, walked_to, before, MAX_PER_CALL).await?;
         let is_last = ids.len() < usize::try_from(MAX_PER_CALL).unwrap_or(usize::MAX);
         let org = self.org;
         let read = |id: DeploymentId| async move { (id, table.deployment(org, id).await) };
@@ -121,13 +135,13 @@ impl Call<'_> {
                 Err(error) => Err(error.into()),
             };
             match done {
-                Ok(true) => progress.walked_to = Some(id),
+                Ok(true) => *position(progress, list) = Some(id),
                 // The next call continues with it.
                 Ok(false) => return Ok(false),
                 Err(LaunchError::Store(error @ StoreError::Corrupt { .. })) => {
                     let error = Causes(&error);
                     tracing::warn!(%error, deployment = %id, "keeps a deployment that it cannot read");
-                    progress.walked_to = Some(id);
+                    *position(progress, list) = Some(id);
                 }
                 Err(error) => return Err(error),
             }

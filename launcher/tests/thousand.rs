@@ -120,6 +120,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         deletion_protection: None,
         type_approval: None,
         approval: None,
+        drift: None,
         removed_by: None,
         version: 1,
     };
@@ -160,6 +161,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         kept: StoredResults::default(),
         approval: None,
         plan: None,
+        drift: None,
         role: None,
         logs_removed: None,
         completed_at: None,

@@ -1,45 +1,163 @@
-//! Resources that were deleted outside of Canyon. OpenTofu's built-in resources cannot be, so a program in place of
-//! OpenTofu changes the state as OpenTofu does when a provider finds them gone.
+//! Drift: a file that is changed behind Canyon's back is found, and a check is in the way of no deployment.
 
-use crate::harness::deployments::{assert_succeeded, counts};
-use crate::harness::programs;
+use crate::harness::deployments::{assert_succeeded, counts, request};
+use crate::harness::module::inline;
+use crate::harness::programs::given;
 use crate::harness::server::Server;
-use crate::harness::site::{ENV, Site};
-use crate::kept_state::deploying;
-use serde_json::json;
+use crate::harness::site::{ENV, PROJECT, Site};
+use canyon_api::deployment::Deployment;
+use canyon_api::drift::DriftDetails;
+use canyon_api::plan::PlannedAction;
+use canyon_domain::drift::{DriftKind, DriftStatus};
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-/// A program `tofu` that runs `before` and `after` OpenTofu while `armed` exists; both may name `$state`, the state's
-/// file.
-async fn site(folder: &Path, before: &str, after: &str) -> Site {
-    let (tofu, armed) = (programs::given("CANYON_TEST_TOFU"), folder.join("armed"));
-    let script = format!(
-        "state=$(cat '{0}' 2>/dev/null)\n[ -z \"$state\" ] || {{ {before}\n}}\n'{1}' \"$@\"\ncode=$?\n\
-         [ -z \"$state\" ] || {{ {after}\n}}\nexit $code\n",
-        armed.display(),
-        tofu.display()
+const PLATFORM: &str = if cfg!(target_arch = "aarch64") { "linux_arm64" } else { "linux_amd64" };
+
+/// A site whose jobs find the provider `hashicorp/local` on this machine.
+async fn site() -> Site {
+    let server = Server::start().await;
+    let mirror = server.path("mirror");
+    let version = mirror.join("registry.opentofu.org/hashicorp/local/2.9.0").join(PLATFORM);
+    fs::create_dir_all(&version).unwrap();
+    let provider = given("CANYON_TEST_PROVIDER_LOCAL");
+    fs::copy(fs::canonicalize(provider).unwrap(), version.join("terraform-provider-local"))
+        .unwrap();
+    let file = server.path("tofurc");
+    let text = format!(
+        "provider_installation {{\n  filesystem_mirror {{\n    path = \"{}\"\n  }}\n}}\n",
+        mirror.display()
     );
-    programs::script(&folder.join("tofu"), &script);
-    let path = programs::search_path(Some(folder));
-    Site::on(Server::start_with(&programs::built(), path).await, &json!({})).await
+    fs::write(&file, text).unwrap();
+    Site::on(server, &json!({ "environment": { "TF_CLI_CONFIG_FILE": file } })).await
+}
+
+/// A module with a file in `folder`, and another one.
+fn module(folder: &Path) -> String {
+    let path = |name: &str| folder.join(name).display().to_string();
+    format!(
+        "terraform {{\n  required_providers {{\n    local = {{ source = \"hashicorp/local\" }}\n  }}\n}}\n\
+         resource \"local_file\" \"greeting\" {{\n  filename = \"{}\"\n  content = \"hello\"\n}}\n\
+         resource \"local_file\" \"note\" {{\n  filename = \"{}\"\n  content = \"a note\"\n}}\n",
+        path("greeting"),
+        path("note")
+    )
+}
+
+impl Site {
+    async fn drift(&self) -> DriftDetails {
+        self.client.drift(PROJECT, ENV).await.unwrap()
+    }
+
+    async fn checked(&self) -> Deployment {
+        let check = self.client.check_drift(PROJECT, ENV).await.unwrap();
+        self.end(&check.id.to_string()).await
+    }
+}
+
+/// Replaces a file by a pipe without a writer: whoever reads it waits.
+fn block(file: &Path) {
+    fs::remove_file(file).unwrap();
+    let made = Command::new("mkfifo").arg(file).status().unwrap();
+    assert!(made.success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resources_deleted_elsewhere_and_created_again_leave_no_doubt() {
-    let folder = tempfile::tempdir().unwrap();
-    // A refresh does not find the resource, and the apply creates it as it was: the serial stays.
-    let forget = "[ \"$1\" != plan ] || sed -i 's/\"resources\": \\[/\"resources\": [], \"gone\": [/' \"$state\"";
-    let same = "[ \"$1\" != apply ] || sed -i 's/\"serial\": [0-9]*/\"serial\": 1/' \"$state\"";
-    let site = site(folder.path(), forget, same).await;
-    assert_succeeded(&site.run(&deploying(1, 1)).await);
-    let state = site.state_file(ENV).await;
-    let text = fs::read_to_string(&state).unwrap();
-    assert!(text.contains("\"serial\": 1"), "{text}");
-    fs::write(folder.path().join("armed"), state.to_str().unwrap()).unwrap();
-    assert_eq!(counts(&site.run(&deploying(1, 1)).await), (1, 0, 0), "it is created again");
-    fs::remove_file(folder.path().join("armed")).unwrap();
-    let shown = site.shown().await;
-    assert_ne!(shown["state"]["uncertain"], true, "{shown}");
-    assert_eq!(counts(&site.run(&deploying(1, 1)).await), (0, 0, 0));
+async fn a_file_that_is_edited_elsewhere_is_drift_until_a_deployment_puts_it_right() {
+    let site = site().await;
+    let folder = site.server.path("files");
+    let check = |site: &Site| site.server.canyon(&["drift", "check", PROJECT, ENV, "--wait"]);
+    assert_eq!(check(&site).code, 9, "nothing was deployed");
+    let deployed = site.deploy(inline(&module(&folder))).await;
+    assert_eq!(site.drift().await.drift.status, DriftStatus::Unknown);
+    let clean = check(&site);
+    assert_eq!(clean.code, 0, "{}", clean.snapshot());
+    let found = site.drift().await;
+    assert_eq!((found.drift.status, found.drift.num_resources), (DriftStatus::InSync, 2));
+
+    fs::write(folder.join("greeting"), "hunter2").unwrap();
+    let drifted = check(&site);
+    assert_eq!(drifted.code, 2, "{}", drifted.snapshot());
+    assert!(drifted.snapshot().contains("local_file.greeting"), "{}", drifted.snapshot());
+    let found = site.drift().await;
+    assert_eq!((found.drift.status, found.drift.num_drifted), (DriftStatus::Drifted, 1));
+    let change = &found.changes[0];
+    assert_eq!((change.address.as_str(), change.kind), ("local_file.greeting", DriftKind::Outside));
+    assert_eq!(change.action, PlannedAction::Create, "the provider finds another file there");
+    let id = found.drift.deployment_id.unwrap().to_string();
+    let log = site.log(&id).await;
+    assert!(log.contains("local_file.greeting") && !log.contains("hunter2"), "{log}");
+    let events = json!(site.events(&id).await).to_string();
+    assert!(!events.contains("hunter2"), "{events}");
+
+    // It is in the list of checks, and in no list of deployments.
+    let listed = site.server.canyon(&["list", "deployments", "--project", PROJECT, "--environment", ENV, "-o", "json"]);
+    let listed: Value = serde_json::from_str(listed.done()).unwrap();
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    assert_eq!(found.history.len(), 2);
+    let all = site.server.canyon(&["drift", "--status", "drifted", "-o", "json"]);
+    let all: Value = serde_json::from_str(all.done()).unwrap();
+    assert_eq!(all[0]["env_id"], ENV, "{all}");
+
+    // What is ignored counts for nothing, and is shown.
+    let path = ["projects", PROJECT, "envs", ENV];
+    let rule = json!({ "drift_ignore": [{ "address": "local_file.gree*" }] });
+    site.client.update(&path, &rule).await.unwrap();
+    let ended = site.checked().await;
+    assert_succeeded(&ended);
+    let found = site.drift().await;
+    assert_eq!((found.drift.status, found.drift.num_ignored), (DriftStatus::InSync, 1));
+    assert!(found.changes[0].ignored);
+    site.client.update(&path, &json!({ "drift_ignore": [] })).await.unwrap();
+    assert_succeeded(&site.checked().await);
+    assert_eq!(site.drift().await.drift.status, DriftStatus::Drifted);
+
+    let again = site.deploy(inline(&module(&folder))).await;
+    assert_eq!(counts(&again), (1, 0, 0));
+    let found = site.drift().await;
+    assert_eq!((found.drift.status, found.changes.len()), (DriftStatus::InSync, 0));
+    assert_ne!(deployed.id, again.id);
+    assert_eq!(fs::read_to_string(folder.join("greeting")).unwrap(), "hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_ends_the_check_of_its_environment_and_does_not_wait_for_it() {
+    let site = site().await;
+    let folder = site.server.path("files");
+    site.deploy(inline(&module(&folder))).await;
+    block(&folder.join("greeting"));
+    let check = site.client.check_drift(PROJECT, ENV).await.unwrap().id.to_string();
+    site.until(&check, "the check", |check| check.status == "running").await;
+    let again = site.client.check_drift(PROJECT, ENV).await.unwrap();
+    assert_eq!(again.id.to_string(), check, "one check at a time");
+    // The check has the pipe open; a deployment finds a file again.
+    fs::remove_file(folder.join("greeting")).unwrap();
+    fs::write(folder.join("greeting"), "hello").unwrap();
+    site.deploy(inline(&module(&folder))).await;
+    let ended = site.end(&check).await;
+    assert_eq!(ended.status, "cancelled", "{ended:?}");
+    assert!(ended.status_message.contains("a deployment comes first"), "{ended:?}");
+    let found = site.drift().await;
+    assert_eq!((found.drift.status, found.drift.checking), (DriftStatus::InSync, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_gives_its_slot_to_a_deployment_of_another_environment() {
+    let site = site().await;
+    // Before the first launch, because the launcher knows the limits for some seconds.
+    let limit = json!({ "max_jobs": 1 });
+    site.client.put(&["concurrency-limits", "organization"], &limit).await.unwrap();
+    let folder = site.server.path("files");
+    site.deploy(inline(&module(&folder))).await;
+    site.environment("other").await;
+    block(&folder.join("greeting"));
+    let check = site.client.check_drift(PROJECT, ENV).await.unwrap().id.to_string();
+    site.until(&check, "the check", |check| check.status == "running").await;
+    let other = request("other", Some(inline("output \"one\" { value = 1 }")));
+    assert_succeeded(&site.run(&other).await);
+    let ended = site.end(&check).await;
+    assert_eq!(ended.status, "cancelled", "{ended:?}");
+    assert_eq!(site.drift().await.drift.checking, None);
 }

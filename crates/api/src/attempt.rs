@@ -5,6 +5,7 @@
 //! the runner exits at once without further changes.
 
 use crate::deployment::{Orphan, Output};
+use crate::drift::DriftReportBody;
 use crate::error::ErrorBody;
 use crate::plan::PlanCounts;
 use canyon_domain::commit::Commit;
@@ -86,9 +87,9 @@ pub struct Claimed {
 }
 
 /// The newest format of [`ReportBody`] and [`DeploymentResultsUpdateBody`]. Format 2 has `unwritten`, format 3
-/// has `fetched`, format 4 has `secret_outputs`, format 5 has `plan` and `stale_plan`. A Canyon that announces an older one refuses a body with a field that it does
-/// not know.
-pub const REPORT_FORMAT: u32 = 5;
+/// has `fetched`, format 4 has `secret_outputs`, format 5 has `plan` and `stale_plan`, format 6 has `drift`. A
+/// Canyon that announces an older one refuses a body with a field that it does not know.
+pub const REPORT_FORMAT: u32 = 6;
 
 fn first_format() -> u32 {
     1
@@ -308,6 +309,9 @@ pub struct DeploymentResultsUpdateBody {
     /// The state has changed since the plan was made that the run was to apply: nothing was changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale_plan: bool,
+    /// With mode `drift`: what differs from what was deployed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftReportBody>,
     /// The last parts of the streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,

@@ -3,6 +3,7 @@
 mod agents;
 mod archives;
 mod deployments;
+mod drift;
 mod error;
 mod git_credentials;
 mod health;

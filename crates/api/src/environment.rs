@@ -1,6 +1,7 @@
 //! Environments.
 
 use crate::approval::ApprovalRule;
+use crate::drift::{Drift, IgnoreRule};
 use crate::resource::Resource;
 use canyon_domain::change::Change;
 use canyon_domain::inventory;
@@ -56,6 +57,12 @@ pub struct Environment {
     /// The rule of its type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub type_approval: Option<ApprovalRule>,
+    /// Whether it differs from what was deployed last; absent before the first check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Drift>,
+    /// The differences that count for nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drift_ignore: Vec<IgnoreRule>,
     /// What was deployed to it, and what runs; only in the answer to `getEnvironment`. Absent before the first deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployments: Option<EnvironmentDeployments>,
@@ -192,6 +199,9 @@ pub struct EnvironmentUpdateBody {
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     #[schema(value_type = Option<ApprovalRule>)]
     pub approval: Change<ApprovalRule>,
+    /// The differences that count for nothing, in place of those that were given before; at most 50.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift_ignore: Option<Vec<IgnoreRule>>,
 }
 
 /// The runner that the current rules choose for an environment.

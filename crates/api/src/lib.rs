@@ -20,6 +20,7 @@ pub mod deployed_module;
 pub mod deployment;
 pub mod deployment_query;
 mod deployment_request;
+pub mod drift;
 pub mod env_type;
 pub mod environment;
 pub mod error;

@@ -2,9 +2,9 @@
 
 use crate::commands::{
     agents, apply, approve, cancel, completion, config, create, delete, deploy, destroy, doctor,
-    explain, force_unlock, get, import, limit, list, login, logout, logs, outputs, refresh_runner,
-    retention, rollback, show, state, status, switch, token, update, variables, version, wait,
-    whoami,
+    drift, explain, force_unlock, get, import, limit, list, login, logout, logs, outputs,
+    refresh_runner, retention, rollback, show, state, status, switch, token, update, variables,
+    version, wait, whoami,
 };
 use crate::exit;
 use crate::output::Format;
@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Discard(approve::DiscardArguments),
     /// Show the changes of a plan
     Show(show::Arguments),
+    /// Show what differs from what was deployed last
+    Drift(drift::Arguments),
     /// Repeat an earlier deployment of an environment
     Rollback(rollback::Arguments),
     /// Destroy everything in an environment's state

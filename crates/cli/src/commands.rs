@@ -14,6 +14,7 @@ pub(crate) mod delete;
 pub(crate) mod deploy;
 pub(crate) mod destroy;
 pub(crate) mod doctor;
+pub(crate) mod drift;
 pub(crate) mod explain;
 mod exposed_variables;
 pub(crate) mod force_unlock;

@@ -5,9 +5,9 @@ use crate::arguments::{Cli, Command};
 use crate::commands::local;
 use crate::commands::{
     agents, apply, approve, cancel, completion, config, create, delete, deploy, destroy, doctor,
-    explain, force_unlock, get, import, limit, list, login, logout, logs, outputs, refresh_runner,
-    retention, rollback, show, state, status, switch, token, update, variables, version, wait,
-    whoami,
+    drift, explain, force_unlock, get, import, limit, list, login, logout, logs, outputs,
+    refresh_runner, retention, rollback, show, state, status, switch, token, update, variables,
+    version, wait, whoami,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -91,6 +91,7 @@ async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, 
         Command::Plan(arguments) => deploy::plan(arguments, client, output).await,
         Command::Apply(arguments) => apply::run(arguments, client, output).await,
         Command::Show(arguments) => show::run(arguments, client, output).await,
+        Command::Drift(arguments) => drift::run(arguments, client, output).await,
         Command::Rollback(arguments) => rollback::run(arguments, client, output).await,
         Command::Destroy(arguments) => destroy::run(arguments, client, output).await,
         Command::Import(arguments) => import::run(arguments, client, output).await,

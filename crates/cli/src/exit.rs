@@ -13,6 +13,8 @@ pub(crate) enum Exit {
     DeploymentFailed = 1,
     /// Wrong flags, settings or files; nothing was sent.
     Usage = 2,
+    /// `canyon drift check --wait` has found drift. Its code is 2, as that of `tofu plan -detailed-exitcode`.
+    Drifted = 102,
     /// No Canyon server answered.
     Unreachable = 3,
     /// Canyon refused for another reason than those below (another status 4xx).
@@ -33,7 +35,10 @@ pub(crate) enum Exit {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        match exit {
+            Exit::Drifted => Self::from(2),
+            other => Self::from(other as u8),
+        }
     }
 }
 
@@ -45,7 +50,8 @@ Exit codes:
        a question was not answered with `yes`;
        doctor found something that does not work
     2  wrong flags, settings or files, a short id that several deployments
-       have, or --yes is missing; nothing was changed
+       have, or --yes is missing; nothing was changed;
+       drift check --wait found drift
     3  cannot reach Canyon
     4  Canyon refused for another reason (4xx): the token (401), a field (400)
     5  Canyon failed (5xx), or `canyon local` could not start

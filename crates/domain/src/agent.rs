@@ -10,6 +10,7 @@ mod session;
 pub use candidate::{Candidate, Description};
 pub use session::{LEASE, Process, Session, SessionStart};
 
+use crate::agent_job::AgentJob;
 use crate::ids::{AgentId, PrincipalId, RunnerId};
 use crate::runner::RunnerType;
 use crate::runner::agents::AgentTarget;
@@ -224,6 +225,16 @@ impl Agent {
             && self.live_session(now).is_some_and(|session| session.running < session.concurrency)
     }
 
+    /// Whether it has room for one more job like `job` now. A job in the background leaves a place for the others, if the agent
+    /// has more than one.
+    pub fn has_room_for(&self, job: &AgentJob, now: Timestamp) -> bool {
+        let is_left = |session: &Session| {
+            session.concurrency <= 1 || session.running + 1 < session.concurrency
+        };
+        let is_left = job.priority >= 0 || self.live_session(now).is_some_and(is_left);
+        self.has_room(job.spec.kind, now) && is_left
+    }
+
     /// Whether it is connected and takes jobs of this type, now or when it has room again.
     pub fn is_at_work(&self, kind: RunnerType, now: Timestamp) -> bool {
         !self.disabled
@@ -281,9 +292,9 @@ pub fn invalid_labels_reason(labels: &BTreeMap<String, String>) -> Option<String
     })
 }
 
-/// The agent that a job of this type is offered to. All of `agents` may serve its runner.
-pub fn choose_agent(agents: &[Agent], kind: RunnerType, now: Timestamp) -> Option<&Agent> {
-    agents.iter().filter(|agent| agent.has_room(kind, now)).min_by_key(|agent| agent.offer_order())
+/// The agent that a job is offered to, of those that have room for it. All of `agents` may serve its runner.
+pub fn choose_agent(agents: &[Agent], has_room: impl Fn(&Agent) -> bool) -> Option<&Agent> {
+    agents.iter().filter(|agent| has_room(agent)).min_by_key(|agent| agent.offer_order())
 }
 
 /// Those of `agents` that are at work, with room or without, in the order of offers.

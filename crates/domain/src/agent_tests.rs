@@ -25,7 +25,9 @@ const KIND: RunnerType = RunnerType::KubernetesAgent;
 
 #[test]
 fn the_least_loaded_agent_is_chosen_and_then_the_one_with_the_oldest_offer() {
-    let id = |agents: &[Agent]| choose_agent(agents, KIND, at(1)).map(|agent| agent.id.to_string());
+    let id = |agents: &[Agent]| {
+        choose_agent(agents, |agent| agent.has_room(KIND, at(1))).map(|agent| agent.id.to_string())
+    };
     let busy = agent("a", 1, None);
     let early = agent("b", 0, Some("2026-01-01T00:00:01Z"));
     let late = agent("c", 0, Some("2026-01-01T00:00:02Z"));

@@ -164,6 +164,9 @@ pub struct Limits {
     pub until: Option<Timestamp>,
 }
 
+/// How long a check for drift runs at most.
+const MAX_CHECK_SECONDS: u32 = 30 * 60;
+
 impl Limits {
     /// The limits of an attempt of a deployment that was accepted at `created_at`.
     pub fn new(timeouts: Timeouts, created_at: Timestamp) -> Self {
@@ -181,6 +184,12 @@ impl Limits {
     #[must_use]
     pub fn of_container(self, run: &ContainerRun) -> Self {
         Self { run: self.run.min(run.run_seconds()), stop: run.stop_seconds(), ..self }
+    }
+
+    /// The limits of a check for drift: no person waits for it.
+    #[must_use]
+    pub fn of_check(self) -> Self {
+        Self { run: self.run.min(MAX_CHECK_SECONDS), ..self }
     }
 
     /// Whether the deployment's total time has passed.
@@ -259,6 +268,7 @@ impl Stop {
                 let message = "the deployment was cancelled on request";
                 return Failure::new(FailureClass::Cancelled, message);
             }
+            StopReason::Overtaken => return Failure::new(FailureClass::Cancelled, OVERTAKEN),
             StopReason::QueueDeadline => {
                 "no agent took the job within the runner's `timeouts.queue_seconds`".to_owned()
             }
@@ -287,12 +297,17 @@ impl Stop {
     }
 }
 
+/// The message of a check for drift that was stopped, or not begun, for a deployment.
+pub const OVERTAKEN: &str = "a deployment comes first: the check is left out";
+
 /// Why a job is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// A user cancelled the deployment.
     Cancel,
+    /// A deployment needs what a check for drift uses: the environment, or a slot.
+    Overtaken,
     /// No agent took the job in time.
     QueueDeadline,
     /// No runner claimed the attempt in time.

@@ -6,7 +6,8 @@
 //! lost permanently.
 
 use crate::deployment::Deployment;
-use crate::ids::DeploymentId;
+use crate::drift::MAX_CHECKS_AT_ONCE;
+use crate::ids::{DeploymentId, RunnerId};
 pub use crate::slot::{ConcurrencySlot, InvalidScope, LimitScope};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,7 @@ impl LimitScope {
             Self::Organization => true,
             Self::Runner(id) => *id == deployment.runner,
             Self::Project(id) => id.contains(&deployment.project),
+            Self::Checks(id) => !deployment.mode.takes_turn() && *id == deployment.runner,
         }
     }
 
@@ -34,6 +36,7 @@ impl LimitScope {
             Self::Organization => "the organization".to_owned(),
             Self::Runner(id) => format!("runner `{id}`"),
             Self::Project(id) => format!("project `{id}`"),
+            Self::Checks(id) => format!("the checks for drift by runner `{id}`"),
         }
     }
 }
@@ -73,9 +76,24 @@ pub struct HeldSlot {
     pub number: u32,
     /// The attempt that holds it.
     pub holder: SlotHolder,
+    /// Whether that checks for drift: then it gives way to a deployment.
+    pub of_check: bool,
 }
 
 impl ConcurrencyLimit {
+    /// The limit that holds for the checks for drift by `runner` where none is set.
+    pub fn of_checks(runner: RunnerId) -> Self {
+        let (scope, updated_at) = (LimitScope::Checks(runner), Timestamp::UNIX_EPOCH);
+        Self { scope, max_jobs: MAX_CHECKS_AT_ONCE, updated_at }
+    }
+
+    /// The limit for a check: it leaves a slot for a deployment, if there are several.
+    #[must_use]
+    pub fn leaving_one(&self) -> Self {
+        let is_shared = self.max_jobs > 1 && !matches!(self.scope, LimitScope::Checks(_));
+        Self { max_jobs: self.max_jobs - u32::from(is_shared), ..self.clone() }
+    }
+
     /// A free slot, if `held` are those that are held; `None` if all are held. `hint` spreads concurrent
     /// requests over the free slots.
     pub fn free_slot(&self, held: &[HeldSlot], hint: u64) -> Option<ConcurrencySlot> {
@@ -144,12 +162,13 @@ mod tests {
 
     fn held(number: u32) -> HeldSlot {
         let deployment = DeploymentId(Uuid::from_u128(u128::from(number)));
-        HeldSlot { number, holder: SlotHolder { deployment, attempt: 1 } }
+        HeldSlot { number, holder: SlotHolder { deployment, attempt: 1 }, of_check: false }
     }
 
     #[test]
     fn a_scope_reads_back() {
-        for text in ["organization", "runner:my_runner", "project:payments/eu"] {
+        for text in ["organization", "runner:my_runner", "project:payments/eu", "checks:my_runner"]
+        {
             assert_eq!(text.parse::<LimitScope>().unwrap().to_string(), text);
         }
         for wrong in ["", "org", "organization:x", "runner", "runner:", "project:../x", "env:a"] {

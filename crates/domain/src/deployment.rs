@@ -6,6 +6,7 @@ use crate::approval::Approval;
 use crate::attempt::{ApplyNote, Attempt};
 use crate::container::ContainerRun;
 use crate::defined_place::DefinedPlace;
+use crate::drift::DriftFinding;
 use crate::failure::Phase;
 use crate::fallback::Fallback;
 use crate::fetched_module::FetchedModule;
@@ -21,6 +22,7 @@ use crate::requested_role::RequestedRole;
 use crate::resource_name::ResourceName;
 use crate::scoped_role::{ScopedRole, Target};
 use crate::state_facts::StateReport;
+pub use crate::stored_results::StoredResults;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -258,6 +260,9 @@ pub struct Deployment {
     /// The plan that Canyon keeps of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<KeptPlan>>,
+    /// With [`Mode::Drift`]: what it has found. Of another deployment: that nothing differs any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Box<DriftFinding>>,
     /// Its log and its events were removed, although it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs_removed: Option<LogsRemoval>,
@@ -272,35 +277,6 @@ impl<'a> From<&'a Deployment> for Target<'a> {
     fn from(of: &'a Deployment) -> Self {
         Self::Environment { project: &of.project, env: &of.env, env_type: of.env_type.as_ref() }
     }
-}
-
-/// What a run left in the object store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredResults {
-    /// Outputs that are not sensitive.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub outputs: bool,
-    /// All outputs, encrypted to the caller's key.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub encrypted_outputs: bool,
-    /// Number of resources that may exist and are not in the state.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub orphans: u32,
-    /// They were read again after the attempt's end.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub late_orphans: bool,
-}
-
-impl StoredResults {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-    fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
 
 impl Deployment {

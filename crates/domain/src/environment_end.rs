@@ -22,10 +22,13 @@ impl Environment {
         let mut after = self.clone();
         let next = after.queue.leave(deployment.id);
         let left = left_by(deployment);
-        if let Some(module) = after.module_of_mut(deployment) {
+        if deployment.mode.takes_turn()
+            && let Some(module) = after.module_of_mut(deployment)
+        {
             module.record_end(deployment, left);
         }
         after.resources.record_end(deployment);
+        after.record_drift(deployment);
         let succeeded = deployment.status == Status::Succeeded;
         let stops_removal =
             deployment.of_removal && !succeeded && self.status == EnvironmentStatus::Deleting;

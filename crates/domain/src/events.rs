@@ -1,4 +1,4 @@
-//! The events that Canyon publishes about deployments.
+//! The events that Canyon publishes about deployments, and about the drift of environments.
 //!
 //! Each event is complete, so that a consumer needs no further request. Delivery is at least once, in no
 //! guaranteed order: [`DeploymentEvent::id`] is the same each time, and `at` orders the events of one
@@ -7,6 +7,7 @@
 
 use crate::attempt::Outcome;
 use crate::deployment::{Deployment, Mode, ResourceCounts, Status};
+use crate::drift::DriftNews;
 use crate::failure::Failure;
 use crate::ids::{DeploymentId, EnvId, OrgId, PrincipalId, ProjectId, RunnerId};
 use crate::kind::Kind;
@@ -68,12 +69,47 @@ pub struct DeploymentEvent {
     /// What the run did to resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceCounts>,
+    /// Of a plan that waits for approval: what people review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalOfEvent>,
+    /// Of an event about drift: what is new, and how much differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftOfEvent>,
+}
+
+/// What an event says of a plan that waits for approval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalOfEvent {
+    /// The plan, as `canyon approve --plan-digest` names it.
+    pub plan_digest: String,
+    /// How many people must approve it.
+    pub needed: u8,
+    /// Until when it waits.
+    pub expires_at: Timestamp,
+}
+
+/// What an event says of the drift of an environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriftOfEvent {
+    /// Whether other resources differ than before, or none any more.
+    pub news: DriftNews,
+    /// How many resources the state has.
+    pub num_resources: u32,
+    /// How many of them differ.
+    pub num_drifted: u32,
 }
 
 impl DeploymentEvent {
     /// Its detail type on the bus.
     pub fn detail_type(&self) -> String {
-        format!("deployment.{}", self.status)
+        if self.approval.is_some() {
+            return "deployment.awaiting-approval".to_owned();
+        }
+        match self.drift.map(|drift| drift.news) {
+            Some(DriftNews::Detected) => "environment.drift-detected".to_owned(),
+            Some(DriftNews::Resolved) => "environment.drift-resolved".to_owned(),
+            None => format!("deployment.{}", self.status),
+        }
     }
 
     fn new(org: &OrgId, of: &Deployment, status: Status, what: &str, at: Timestamp) -> Self {
@@ -97,6 +133,8 @@ impl DeploymentEvent {
             failure: None,
             message: String::new(),
             resources: None,
+            approval: None,
+            drift: None,
         }
     }
 
@@ -129,12 +167,39 @@ impl DeploymentEvent {
         Some(event)
     }
 
-    /// The event of the write that left the deployment in this state, if that write publishes one.
-    pub fn of_write(org: &OrgId, of: &Deployment) -> Option<Self> {
+    /// Its plan waits for approval.
+    fn awaiting(org: &OrgId, of: &Deployment) -> Option<Self> {
+        let (approval, plan) = (of.approval.as_deref()?, of.plan.as_deref()?);
+        let (asked_at, expires_at) = (approval.asked_at?, approval.expires_at()?);
+        let what = format!("awaiting-approval.{}", plan.attempt);
+        let mut event = Self::new(org, of, Status::Running, &what, asked_at);
+        let (plan_digest, needed) = (plan.digest.to_string(), approval.count);
+        event.approval = Some(ApprovalOfEvent { plan_digest, needed, expires_at });
+        Some(event)
+    }
+
+    /// What its end has changed about the drift of its environment.
+    fn drift_news(org: &OrgId, of: &Deployment) -> Option<Self> {
+        let found = of.drift.as_deref()?;
+        let (news, at) = (found.news?, of.completed_at?);
+        let mut event = Self::new(org, of, of.status, "drift", at);
+        let (num_resources, num_drifted) = (found.num_resources, found.num_drifted);
+        event.drift = Some(DriftOfEvent { news, num_resources, num_drifted });
+        Some(event)
+    }
+
+    /// The events of the write that left the deployment in this state. A check for drift tells its news only.
+    pub fn of_write(org: &OrgId, of: &Deployment) -> Vec<Self> {
+        let of_run = Self::of_run(org, of).filter(|_| of.mode.takes_turn());
+        of_run.into_iter().chain(Self::drift_news(org, of)).collect()
+    }
+
+    fn of_run(org: &OrgId, of: &Deployment) -> Option<Self> {
         match of.status {
             Status::Queued => (of.version == 1).then(|| Self::queued(org, of)),
             // A hint that the job is gone is a write too, and no claim.
             Status::Running if of.open_attempt().is_some_and(|attempt| attempt.suspected) => None,
+            Status::Running if of.awaits_approval() => Self::awaiting(org, of),
             Status::Running => Self::running(org, of).last(),
             Status::Launching | Status::Cancelling => None,
             Status::Succeeded | Status::Failed | Status::Cancelled => Self::end(org, of),
@@ -144,10 +209,12 @@ impl DeploymentEvent {
     /// All events of the deployment, oldest first: for the case that Canyon does not know which it has
     /// published.
     pub fn history(org: &OrgId, of: &Deployment) -> Vec<Self> {
-        std::iter::once(Self::queued(org, of))
+        let of_run = std::iter::once(Self::queued(org, of))
             .chain(Self::running(org, of))
+            .chain(Self::awaiting(org, of))
             .chain(Self::end(org, of))
-            .collect()
+            .filter(|_| of.mode.takes_turn());
+        of_run.chain(Self::drift_news(org, of)).collect()
     }
 }
 
@@ -220,8 +287,7 @@ mod tests {
         let limits = Limits { start: 300, run: 600, stop: 30, until: None };
         let lost = Outcome::Failed(Failure::new(FailureClass::Lost, "gone"));
         let mut deployment = queued();
-        let mut published: Vec<_> =
-            DeploymentEvent::of_write(&org, &deployment).into_iter().collect();
+        let mut published = DeploymentEvent::of_write(&org, &deployment);
         for number in 1..=2 {
             let start = i64::from(number) * 100;
             launch(&mut deployment, 1, code.clone(), limits, at(start)).unwrap();
@@ -258,12 +324,12 @@ mod tests {
         )
         .unwrap();
         end(&mut deployment, 1, Outcome::Failed(failure.clone()), at(2)).unwrap();
-        let event = DeploymentEvent::of_write(&org, &deployment).unwrap();
+        let event = DeploymentEvent::of_write(&org, &deployment).pop().unwrap();
         assert_eq!(event.detail_type(), "deployment.failed");
         assert_eq!((event.failure, event.at, event.attempt), (Some(failure), at(2), Some(1)));
         // The queue writes a queued deployment again when its turn changes; that publishes nothing.
         let mut again = queued();
         again.version = 2;
-        assert_eq!(DeploymentEvent::of_write(&org, &again), None);
+        assert_eq!(DeploymentEvent::of_write(&org, &again), []);
     }
 }

@@ -7,6 +7,7 @@ use crate::change::Change;
 use crate::deployment::{Deployment, Mode};
 use crate::deployment_queue::DeploymentQueue;
 use crate::display_name::DisplayName;
+use crate::drift::{DriftRecord, IgnoreRule};
 use crate::environment_state::StorageMismatch;
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
@@ -107,6 +108,8 @@ pub struct Update {
     pub deletion_protection: Change<DeletionProtection>,
     /// Its rule for approvals.
     pub approval: Change<ApprovalRule>,
+    /// Of an environment: what it ignores of its drift.
+    pub drift_ignore: Option<Vec<IgnoreRule>>,
 }
 
 /// A project.
@@ -190,6 +193,9 @@ pub struct Environment {
     /// Its own rule, which is stricter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<ApprovalRule>>,
+    /// What is known of its drift; `None` before the first check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Box<DriftRecord>>,
     /// The destroy run after which the environment is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_by: Option<DeploymentId>,

@@ -7,19 +7,21 @@
 //! Two rules always hold. A terminal status never changes. A deployment that is not at its end has a
 //! [`Deployment::due_at`]; [`crate::deadline`] decides what its owner, the launcher, does then.
 
+mod cancelling;
 mod plan_review;
 
 use crate::attempt::{
-    ApplyNote, Attempt, Claim, Ended, Limits, Outcome, Salvage, SecretHash, Stop, StopReason,
+    ApplyNote, Attempt, Claim, Ended, Limits, OVERTAKEN, Outcome, Salvage, SecretHash, Stop,
+    StopReason,
 };
 use crate::claimant::Claimant;
-use crate::deployment::{CancelRequest, Deployment, Status, StoredResults};
+use crate::deployment::{Deployment, Status, StoredResults};
 use crate::failure::{Failure, FailureClass, Phase, retry_after};
-use crate::ids::PrincipalId;
 use jiff::Timestamp;
 use plan_review::{ask_for_approval, forget_plan};
 use std::time::Duration;
 
+pub use cancelling::{CancelAnswer, cancel, overtake};
 pub use plan_review::{give_up, go_on, plan_again};
 
 /// Without a report for this long, the launcher checks whether the runner's job is alive. Runners report
@@ -48,17 +50,6 @@ pub enum Refused {
     /// The claim code is not this attempt's.
     #[error("the claim code is wrong")]
     WrongCode,
-}
-
-/// The answer to a request to cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CancelAnswer {
-    /// Nothing ran: the deployment is cancelled.
-    Cancelled,
-    /// Its job is being stopped.
-    Stopping,
-    /// The deployment had ended before.
-    AlreadyOver,
 }
 
 /// The open attempt, if its number is `number`.
@@ -345,7 +336,7 @@ pub fn effective_outcome(attempt: &Attempt, outcome: Outcome) -> Outcome {
 /// The outcome of an attempt that was stopped.
 pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
     match stop.reason {
-        StopReason::Cancel => Outcome::Cancelled,
+        StopReason::Cancel | StopReason::Overtaken => Outcome::Cancelled,
         StopReason::QueueDeadline
         | StopReason::StartDeadline
         | StopReason::RunDeadline
@@ -358,32 +349,15 @@ pub(crate) fn outcome_of_stop(attempt: &Attempt, stop: &Stop) -> Outcome {
 fn finish(deployment: &mut Deployment, outcome: Outcome, now: Timestamp) {
     (deployment.status, deployment.message) = match outcome {
         Outcome::Succeeded => (Status::Succeeded, String::new()),
-        Outcome::Cancelled => (Status::Cancelled, "cancelled on request".to_owned()),
+        Outcome::Cancelled => {
+            let on_request = deployment.cancel.is_some();
+            let why = if on_request { "cancelled on request" } else { OVERTAKEN };
+            (Status::Cancelled, why.to_owned())
+        }
         Outcome::Failed(failure) => (Status::Failed, failure.message),
     };
     deployment.completed_at = Some(now);
     (deployment.due_at, deployment.hold) = (None, None);
-}
-
-/// A user cancels the deployment. If nothing runs, it ends now. If a job runs, the job is stopped; the
-/// deployment ends when that is proved, or with the result that the run reaches first.
-pub fn cancel(deployment: &mut Deployment, by: PrincipalId, now: Timestamp) -> CancelAnswer {
-    if deployment.status.is_terminal() {
-        return CancelAnswer::AlreadyOver;
-    }
-    if deployment.cancel.is_some() {
-        return CancelAnswer::Stopping;
-    }
-    deployment.cancel = Some(CancelRequest { by, at: now });
-    let Some(attempt) = deployment.attempts.last_mut().filter(|attempt| attempt.ended.is_none())
-    else {
-        finish(deployment, Outcome::Cancelled, now);
-        return CancelAnswer::Cancelled;
-    };
-    attempt.stop = Some(Stop { reason: StopReason::Cancel, asked_at: now });
-    deployment.status = Status::Cancelling;
-    deployment.due_at = Some(now);
-    CancelAnswer::Stopping
 }
 
 /// Ends a deployment without an open attempt: it waited too long, or cannot be launched.

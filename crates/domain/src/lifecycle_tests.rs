@@ -5,6 +5,7 @@ use crate::deadline::{Observation, QUEUE_CHECK, STOP_PROOF_TIMEOUT};
 use crate::deadline::{Step, next_step, observed, stopping};
 use crate::failure::MAX_ATTEMPTS;
 use crate::ids::DeploymentId;
+use crate::ids::PrincipalId;
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use uuid::Uuid;

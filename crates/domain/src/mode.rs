@@ -14,6 +14,8 @@ pub enum Mode {
     Rollback,
     /// Runs one [`StateCommand`](crate::state_command::StateCommand), and no plan.
     State,
+    /// Compares the environment with what was deployed last, beside its queue, and changes nothing.
+    Drift,
 }
 
 impl Mode {
@@ -24,7 +26,13 @@ impl Mode {
             Self::Destroy => "destroy",
             Self::Rollback => "rollback",
             Self::State => "state",
+            Self::Drift => "drift",
         }
+    }
+
+    /// Whether it waits for the environment's turn, and runs alone in it.
+    pub fn takes_turn(self) -> bool {
+        self != Self::Drift
     }
 
     /// Whether its apply creates resources, which a run that is cut off may leave in no state.
@@ -44,6 +52,7 @@ mod tests {
             (Mode::Destroy, "destroy"),
             (Mode::Rollback, "rollback"),
             (Mode::State, "state"),
+            (Mode::Drift, "drift"),
         ] {
             assert_eq!(mode.as_str(), name);
             assert_eq!(serde_json::to_value(mode).unwrap(), name);

@@ -48,7 +48,8 @@ impl Deployment {
     /// [`NotApplicable`].
     pub fn plan_to_apply(&self, env: EnvUuid, now: Timestamp) -> Result<&KeptPlan, NotApplicable> {
         let id = self.id;
-        if !self.plan_only || self.mode == Mode::State || self.container.is_some() {
+        let plans = self.plan_only && !matches!(self.mode, Mode::State | Mode::Drift);
+        if !plans || self.container.is_some() {
             return Err(NotApplicable::NotAPlan(id));
         }
         if self.env_uuid != env {

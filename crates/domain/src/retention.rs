@@ -118,6 +118,9 @@ pub struct Progress {
     /// The last deployment that this round has looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walked_to: Option<DeploymentId>,
+    /// The same of the checks for drift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks_walked_to: Option<DeploymentId>,
     /// No audit record is older: the months before are not searched again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit_from: Option<Timestamp>,

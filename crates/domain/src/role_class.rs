@@ -20,7 +20,7 @@ impl RoleClass {
     /// The class of a run of `mode`, before and after its apply has begun. A destroy plans as every other run does.
     pub fn of(mode: Mode, has_begun_to_apply: bool) -> Self {
         match (has_begun_to_apply, mode) {
-            (false, _) => Self::Plan,
+            (false, _) | (true, Mode::Drift) => Self::Plan,
             (true, Mode::Destroy) => Self::Destroy,
             (true, Mode::Deploy | Mode::Rollback | Mode::State) => Self::Apply,
         }

@@ -1,4 +1,4 @@
-//! What people call a deployment: a plan, a deploy, a destroy, a rollback or a command on the state.
+//! What people call a deployment: a plan, a deploy, a destroy, a rollback, a command on the state or a check for drift.
 
 use crate::deployment::Deployment;
 use crate::mode::Mode;
@@ -17,17 +17,20 @@ pub enum RunKind {
     Rollback,
     /// It runs a command on the state.
     State,
+    /// It compares the environment with what was deployed last.
+    Drift,
 }
 
 impl RunKind {
     /// Every kind.
-    pub const ALL: [Self; 5] =
-        [Self::Plan, Self::Deploy, Self::Destroy, Self::Rollback, Self::State];
+    pub const ALL: [Self; 6] =
+        [Self::Plan, Self::Deploy, Self::Destroy, Self::Rollback, Self::State, Self::Drift];
 
     /// The kind of a deployment.
     pub fn of(deployment: &Deployment) -> Self {
         match deployment.mode {
             Mode::State => Self::State,
+            Mode::Drift => Self::Drift,
             _ if deployment.plan_only => Self::Plan,
             Mode::Deploy => Self::Deploy,
             Mode::Destroy => Self::Destroy,
@@ -43,6 +46,7 @@ impl RunKind {
             Self::Destroy => "destroy",
             Self::Rollback => "rollback",
             Self::State => "state",
+            Self::Drift => "drift",
         }
     }
 

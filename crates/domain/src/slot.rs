@@ -15,13 +15,15 @@ pub enum LimitScope {
     Runner(RunnerId),
     /// The attempts in a project, or in the projects of a group.
     Project(ProjectId),
+    /// The checks for drift of a runner.
+    Checks(RunnerId),
 }
 
 /// Why a text is not a scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidScope {
     /// It has no known prefix.
-    #[error("use `organization`, `runner:ID` or `project:ID`")]
+    #[error("use `organization`, `runner:ID`, `project:ID` or `checks:RUNNER`")]
     Kind,
     /// Its id is invalid.
     #[error(transparent)]
@@ -35,6 +37,7 @@ impl FromStr for LimitScope {
             None if text == "organization" => Ok(Self::Organization),
             Some(("runner", id)) => Ok(Self::Runner(id.parse()?)),
             Some(("project", id)) => Ok(Self::Project(id.parse()?)),
+            Some(("checks", id)) => Ok(Self::Checks(id.parse()?)),
             _ => Err(InvalidScope::Kind),
         }
     }
@@ -58,6 +61,7 @@ impl fmt::Display for LimitScope {
         match self {
             Self::Organization => f.write_str("organization"),
             Self::Runner(id) => write!(f, "runner:{id}"),
+            Self::Checks(id) => write!(f, "checks:{id}"),
             Self::Project(id) => write!(f, "project:{id}"),
         }
     }

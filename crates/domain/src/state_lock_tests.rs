@@ -55,6 +55,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
         kept: StoredResults::default(),
         approval: None,
         plan: None,
+        drift: None,
         role: None,
         logs_removed: None,
         completed_at: None,

@@ -5,6 +5,7 @@
 //! its turn: the document also has the configuration and two whole states.
 
 mod attributes;
+pub mod drift;
 mod sensitive;
 
 use crate::mask::Mask;

@@ -92,6 +92,7 @@ impl Outcome {
             refused_deletions: self.refused_deletions,
             plan: None,
             stale_plan: false,
+            drift: None,
             chunks: Vec::new(),
         }
     }

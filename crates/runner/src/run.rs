@@ -1,6 +1,7 @@
 //! The run: fetch, init, plan, apply, result.
 
 mod apply;
+mod drift;
 mod kept_plan;
 mod locked;
 mod migration;
@@ -24,6 +25,7 @@ use crate::{
     transcript::Transcript, verdict, workspace, workspace::Workspace,
 };
 use canyon_api::attempt::{FetchedModuleBody, KeptPlanBody};
+use canyon_api::drift::DriftReportBody;
 use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::job::Job;
@@ -69,6 +71,8 @@ struct Run {
     kept_plan: Option<KeptPlanBody>,
     /// The state has changed since the plan was made that it was to apply.
     has_stale_plan: bool,
+    /// What a check for drift has found.
+    drift: Option<DriftReportBody>,
 }
 
 /// Serves a claimed attempt to its end.
@@ -107,6 +111,7 @@ pub async fn serve(
     body.fetched = run.progress.fetched().filter(|_| api.knows_fetched_modules());
     body.plan = run.kept_plan.take();
     body.stale_plan = run.has_stale_plan;
+    body.drift = run.drift.take();
     body.untouched = run.applying == Applying::Announced;
     let exit = result::conclude(&api, body, &stop, "OpenTofu").await;
     if let Some(container_log) = run.container_log {
@@ -164,6 +169,7 @@ impl Run {
             before_plan: None,
             kept_plan: None,
             has_stale_plan: false,
+            drift: None,
         };
         Ok((run, shipper))
     }
@@ -203,10 +209,14 @@ impl Run {
                 return (outcome, true);
             }
         } else {
-            if !planned {
+            if !planned && self.job.mode != Mode::Drift {
                 self.transcript.log.step("no changes");
             }
-            if self.job.plan_only {
+            if self.job.mode == Mode::Drift {
+                if let Err(failure) = self.find_drift(&tofu, api, planned).await {
+                    return (failure.into(), true);
+                }
+            } else if self.job.plan_only {
                 if planned {
                     self.show_plan(&tofu).await;
                 }
@@ -216,7 +226,8 @@ impl Run {
                 self.inspect_state(&tofu, false).await;
             }
         }
-        (self.finish(&tofu, planned && self.job.plan_only).await, true)
+        let only_planned = planned && self.job.plan_only || self.job.mode == Mode::Drift;
+        (self.finish(&tofu, only_planned).await, true)
     }
 
     async fn fetch(&mut self, api: &ApiConnection) -> Result<Tofu, Failure> {
@@ -319,7 +330,10 @@ impl Run {
         let plan_file = self.workspace.path(workspace::PLAN);
         let out = format!("-out={}", plan_file.display());
         let inputs = format!("-var-file={}", self.inputs_file);
-        let mut plan = vec!["plan", "-json", "-detailed-exitcode", "-input=false", LOCK_TIMEOUT];
+        // A check changes nothing, and must not make a deployment wait for its lock.
+        let is_check = self.job.mode == Mode::Drift;
+        let lock = if is_check { "-lock=false" } else { LOCK_TIMEOUT };
+        let mut plan = vec!["plan", "-json", "-detailed-exitcode", "-input=false", lock];
         // OpenTofu reads the file in any case; as an argument it takes precedence over the module's own files.
         plan.extend([inputs.as_str(), out.as_str()]);
         if self.job.mode == Mode::Destroy {

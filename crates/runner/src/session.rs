@@ -82,6 +82,11 @@ impl ApiConnection {
         self.report_format >= 5
     }
 
+    /// Whether Canyon takes what a check for drift has found.
+    pub fn knows_drift(&self) -> bool {
+        self.report_format >= 6
+    }
+
     /// Stores a piece of the plan, encrypted.
     ///
     /// # Errors

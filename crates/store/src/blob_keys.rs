@@ -73,6 +73,11 @@ impl BlobKey {
         Self(format!("{}/attempts/{attempt}/resources.json", folder(org, deployment)).into())
     }
 
+    /// What a check for drift has found: `.../attempts/<n>/drift.json`.
+    pub fn drift(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
+        Self(format!("{}/attempts/{attempt}/drift.json", folder(org, deployment)).into())
+    }
+
     /// A piece of the plan of an attempt, encrypted: `.../attempts/<n>/plan/<piece>`.
     pub fn plan(org: OrgUuid, deployment: DeploymentId, attempt: u32, piece: PlanPiece) -> Self {
         Self(format!("{}/attempts/{attempt}/plan/{piece}", folder(org, deployment)).into())

@@ -24,6 +24,9 @@ struct SlotItem {
     attempt: u32,
     /// The holder as one string, for conditions.
     held_by: String,
+    /// See [`HeldSlot::of_check`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    of_check: bool,
 }
 
 fn held_by(holder: SlotHolder) -> String {
@@ -160,6 +163,7 @@ impl Table {
         let slot = |item: SlotItem| HeldSlot {
             number: item.number,
             holder: SlotHolder { deployment: item.deployment, attempt: item.attempt },
+            of_check: item.of_check,
         };
         // Without a maximum: a limit bounds its own slots.
         let held = self.all::<SlotItem>(partition, usize::MAX).await?;
@@ -192,6 +196,7 @@ impl Table {
                 deployment: holder.deployment,
                 attempt: holder.attempt,
                 held_by: held_by(holder),
+                of_check: !deployment.mode.takes_turn(),
             };
             let condition = taking.former_holder.map_or_else(Condition::absent, free_or_held_by);
             items.push(put(self, to_item(OPERATION, &key, &item)?, condition));

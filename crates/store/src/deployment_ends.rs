@@ -45,6 +45,11 @@ impl Table {
             let environment = self.environment(org, &deployment.project, &deployment.env).await?;
             let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
             let after_end = environment.as_ref().map(|found| found.after_end(deployment));
+            let mut deployment = deployment.clone();
+            if let (Some(AfterEnd::Stay(after, _)), Some(before)) = (&after_end, &environment) {
+                deployment.record_drift_news(after.drift_news(before));
+            }
+            let deployment = &deployment;
             let next = match &after_end {
                 Some(AfterEnd::Stay(_, Some(next))) => self.deployment(org, *next).await?,
                 _ => None,

@@ -50,9 +50,16 @@ pub(crate) fn deployment_item(
         item.insert(WAKE.into(), AttributeValue::Bool(true));
     }
     let id = text(deployment.id.to_string());
-    item.insert(GSI1.pk.into(), text(keys::deployments(org)));
+    let (of_organization, of_environment) = if deployment.mode.takes_turn() {
+        let of_environment = keys::deployments_of_environment(org, deployment.env_uuid);
+        (keys::deployments(org), of_environment)
+    } else {
+        let of_environment = keys::checks_of_environment(org, deployment.env_uuid);
+        (keys::checks_for_drift(org), of_environment)
+    };
+    item.insert(GSI1.pk.into(), text(of_organization));
     item.insert(GSI1.sk.into(), id.clone());
-    item.insert(GSI3.pk.into(), text(keys::deployments_of_environment(org, deployment.env_uuid)));
+    item.insert(GSI3.pk.into(), text(of_environment));
     item.insert(GSI3.sk.into(), id);
     for (name, _) in IN_KEYS {
         item.remove(name);

@@ -37,6 +37,8 @@ pub enum DeploymentFilter {
     Project(ProjectId),
     /// Those of an environment.
     Environment(EnvUuid),
+    /// The checks for drift of an environment, which are in no other list.
+    Checks(EnvUuid),
 }
 
 impl Page<Deployment> {
@@ -141,6 +143,7 @@ impl Table {
             DeploymentFilter::Environment(env) => {
                 (GSI3, keys::deployments_of_environment(org, *env))
             }
+            DeploymentFilter::Checks(env) => (GSI3, keys::checks_of_environment(org, *env)),
         };
         let wanted = request.limit.clamp(1, 100) as usize;
         let mut ids: Vec<DeploymentId> = Vec::new();

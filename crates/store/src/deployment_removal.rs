@@ -35,6 +35,15 @@ pub struct AuditRemoval {
     pub is_complete: bool,
 }
 
+/// The two lists of an organization: a deployment is in one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunList {
+    /// All but the checks for drift.
+    Deployments,
+    /// The checks for drift.
+    ChecksForDrift,
+}
+
 impl Table {
     /// The ids of an organization's oldest deployments, oldest first: those after `after` that were accepted before
     /// `before`, at most `limit`. Key: `gsi1`. Half a read unit for each 4 KB of index.
@@ -45,11 +54,15 @@ impl Table {
     pub async fn oldest_deployments(
         &self,
         org: OrgUuid,
+        of: RunList,
         after: Option<DeploymentId>,
         before: Timestamp,
         limit: i32,
     ) -> Result<Vec<DeploymentId>, StoreError> {
-        let pk = keys::deployments(org);
+        let pk = match of {
+            RunList::Deployments => keys::deployments(org),
+            RunList::ChecksForDrift => keys::checks_for_drift(org),
+        };
         let mut query = self
             .client()
             .query()

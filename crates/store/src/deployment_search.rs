@@ -63,7 +63,8 @@ impl DeploymentSearch {
 
     /// Whether a list of ended deployments may answer it.
     pub fn may_use_ends(&self) -> bool {
-        self.status.is_some_and(is_listed)
+        let is_of_checks = matches!(self.scope, DeploymentFilter::Checks(_));
+        self.status.is_some_and(is_listed) && !is_of_checks
     }
 
     /// Whether it finds only deployments that have not ended.
@@ -84,10 +85,14 @@ impl DeploymentSearch {
         let is_in_scope = match &self.scope {
             DeploymentFilter::All => true,
             DeploymentFilter::Project(project) => deployment.project == *project,
-            DeploymentFilter::Environment(env) => deployment.env_uuid == *env,
+            DeploymentFilter::Environment(env) | DeploymentFilter::Checks(env) => {
+                deployment.env_uuid == *env
+            }
         };
+        let is_of_checks = matches!(self.scope, DeploymentFilter::Checks(_));
         let is_for = |resource: &ResourceName| deployment.resource() == Some(resource);
         is_in_scope
+            && deployment.mode.takes_turn() != is_of_checks
             && self.resource.as_ref().is_none_or(is_for)
             && self.status.is_none_or(|status| deployment.status == status)
             && self.ended.is_none_or(|ended| deployment.status.is_terminal() == ended)
@@ -132,7 +137,7 @@ impl Table {
         org: OrgUuid,
         deployment: &Deployment,
     ) -> Option<TransactWriteItem> {
-        if !is_listed(deployment.status) {
+        if !is_listed(deployment.status) || !deployment.mode.takes_turn() {
             return None;
         }
         let mut item = key_item(&keys::ended_deployment(org, deployment.status, deployment.id));
@@ -247,12 +252,16 @@ impl Table {
 fn source(org: OrgUuid, search: &DeploymentSearch, wanted: usize) -> Source {
     let project = match &search.scope {
         DeploymentFilter::Project(project) => Some(("project", project.to_string())),
-        DeploymentFilter::All | DeploymentFilter::Environment(_) => None,
+        DeploymentFilter::All | DeploymentFilter::Environment(_) | DeploymentFilter::Checks(_) => {
+            None
+        }
     };
     if let Some(status) = search.status.filter(|status| is_listed(*status) && search.lists_ends) {
         let only = match &search.scope {
             DeploymentFilter::Environment(env) => Some(("env", env.0.simple().to_string())),
-            DeploymentFilter::All | DeploymentFilter::Project(_) => project,
+            DeploymentFilter::All | DeploymentFilter::Project(_) | DeploymentFilter::Checks(_) => {
+                project
+            }
         };
         // Each entry matches, if the list alone decides.
         let decides_alone = search.kind.is_none() && search.resource.is_none();
@@ -266,6 +275,7 @@ fn source(org: OrgUuid, search: &DeploymentSearch, wanted: usize) -> Source {
     let (index, pk) = match &search.scope {
         DeploymentFilter::All | DeploymentFilter::Project(_) => (GSI1, keys::deployments(org)),
         DeploymentFilter::Environment(env) => (GSI3, keys::deployments_of_environment(org, *env)),
+        DeploymentFilter::Checks(env) => (GSI3, keys::checks_of_environment(org, *env)),
     };
     let limit = if project.is_some() { MAX_FILTERED } else { MAX_SEARCHED };
     Source { index: Some(index), pk, limit, only: project }

@@ -313,6 +313,11 @@ pub fn deployments(of: OrgUuid) -> String {
     format!("{}#deps", org(of))
 }
 
+/// Partition, in `gsi1`, of an organization's checks for drift. They have lists of their own, because there may be many.
+pub fn checks_for_drift(of: OrgUuid) -> String {
+    format!("{}#drifts", org(of))
+}
+
 /// Partition of the deployments that ended with this status.
 pub fn ended_deployments(of: OrgUuid, status: Status) -> String {
     format!("{}#ended#{status}", org(of))
@@ -321,6 +326,11 @@ pub fn ended_deployments(of: OrgUuid, status: Status) -> String {
 /// A deployment there.
 pub fn ended_deployment(of: OrgUuid, status: Status, id: DeploymentId) -> Key {
     Key::new(ended_deployments(of, status), id.to_string())
+}
+
+/// Partition, in `gsi3`, of an environment's checks for drift.
+pub fn checks_of_environment(of: OrgUuid, env: EnvUuid) -> String {
+    format!("{}#drift#{}", org(of), env.0.simple())
 }
 
 /// Partition, in `gsi3`, of an environment's deployments.

@@ -303,7 +303,7 @@ impl App {
                 found.add(key_of(&job), NotificationKind::Offer);
                 continue;
             }
-            if !agent.has_room(job.spec.kind, now) {
+            if !agent.has_room_for(&job, now) {
                 continue;
             }
             let holder = self.offered_to(org, &job, known).await?;

@@ -308,13 +308,17 @@ impl App {
         let runner = place.as_ref().and_then(|place| place.runner.as_ref());
         let now = self.now();
         let id = DeploymentId(self.entropy.id(now));
-        if environment.status == EnvironmentStatus::Deleting {
+        if !order.mode.takes_turn() {
+            environment.may_check(None).map_err(|busy| AppError::conflict(busy.to_string()))?;
+            environment.begin_check(id);
+        } else if environment.status == EnvironmentStatus::Deleting {
             environment.queue.append(id);
         } else {
             environment.queue.join(id).map_err(|full| AppError::conflict(full.to_string()))?;
         }
         environment.version += 1;
-        let due_at = if environment.queue.is_next(id) { now } else { now + QUEUE_CHECK };
+        let may_begin = !order.mode.takes_turn() || environment.queue.is_next(id);
+        let due_at = if may_begin { now } else { now + QUEUE_CHECK };
         let mut deployment = Deployment {
             id,
             project: order.project.clone(),
@@ -352,6 +356,7 @@ impl App {
             kept: StoredResults::default(),
             approval: None,
             plan: None,
+            drift: None,
             logs_removed: None,
             completed_at: None,
             version: 1,

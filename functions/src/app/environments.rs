@@ -136,6 +136,7 @@ impl App {
                 deletion_protection: order.deletion_protection.or(env_type.deletion_protection),
                 type_approval: env_type.approval.clone().map(Box::new),
                 approval: None,
+                drift: None,
                 removed_by: None,
                 version: 1,
             };
@@ -215,6 +216,11 @@ impl App {
                 }
                 environment.approval = rule.cloned().map(Box::new);
                 record.details.extend(approval_in_words(&update.approval));
+            }
+            if let Some(rules) = &update.drift_ignore {
+                environment.drift.get_or_insert_default().ignore.clone_from(rules);
+                let said = rules.iter().map(|rule| format!("ignores drift of {}", rule.address));
+                record.details.extend(said);
             }
             environment.updated_at = record.at;
             environment.version += 1;

@@ -27,7 +27,8 @@ const FIELD: &str = "plan_deployment_id";
 /// Whether Canyon keeps the plan of this deployment.
 fn is_kept(deployment: &Deployment) -> bool {
     let is_plan = deployment.plan_only || deployment.plans_for_review();
-    is_plan && deployment.container.is_none() && deployment.mode != Mode::State
+    let makes_plan = !matches!(deployment.mode, Mode::State | Mode::Drift);
+    is_plan && deployment.container.is_none() && makes_plan
 }
 
 /// Whether its attempt applies the plan of an earlier attempt, which was approved.

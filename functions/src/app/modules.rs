@@ -151,7 +151,7 @@ impl App {
             return Box::pin(self.module_of_plan(by, plan, environment)).await;
         }
         Ok(match (&order.module, order.mode) {
-            (Some(module), Mode::Deploy | Mode::Destroy | Mode::State) => {
+            (Some(module), Mode::Deploy | Mode::Destroy | Mode::State | Mode::Drift) => {
                 self.check_module(by, module, environment).await?;
                 let sealed_inputs =
                     self.seal_inputs(by.org, &order.secret_inputs, environment).await?;
@@ -163,7 +163,7 @@ impl App {
                     "give the module: its `source` is required",
                 ));
             }
-            (None, Mode::Destroy) => self
+            (None, Mode::Destroy | Mode::Drift) => self
                 .applied_module(by, environment)
                 .await?
                 .ok_or_else(|| nothing_deployed(environment))?,
@@ -203,9 +203,11 @@ impl App {
         let of = match (order.mode, &order.module) {
             _ if order.resource.is_some() => Self::repeated_for_resource(order, environment),
             _ if order.plan_of.is_some() => order.plan_of,
-            (Mode::Destroy | Mode::State, None) => self.applied_deployment(by, environment).await?,
+            (Mode::Destroy | Mode::State | Mode::Drift, None) => {
+                self.applied_deployment(by, environment).await?
+            }
             (Mode::Rollback, _) => order.rollback_to,
-            (Mode::Deploy | Mode::Destroy | Mode::State, _) => None,
+            (Mode::Deploy | Mode::Destroy | Mode::State | Mode::Drift, _) => None,
         };
         let Some(of) = of else { return Ok(own) };
         let authors = self.table.deployment(by.org, of).await?;

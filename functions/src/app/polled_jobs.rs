@@ -45,7 +45,7 @@ impl App {
     ) -> Result<Option<RemoteRunnerMessage>, AppError> {
         let now = self.now();
         let Some(session) = agent.live_session(now) else { return Ok(None) };
-        if !job.is_for(agent) || !agent.has_room(job.spec.kind, now) {
+        if !job.is_for(agent) || !agent.has_room_for(&job, now) {
             return Ok(None);
         }
         let holder = match &job.offer {

@@ -10,7 +10,7 @@ use canyon_api::attempt::{
 };
 use canyon_domain::attempt::{ApplyNote, Outcome, SecretHash};
 use canyon_domain::audit::AuditRecord;
-use canyon_domain::deployment::{Deployment, ResourceCounts, StoredResults};
+use canyon_domain::deployment::{Deployment, Mode, ResourceCounts, StoredResults};
 use canyon_domain::environment_state::{StateFacts, StateReport};
 use canyon_domain::failure::{Failure, FailureClass, shortened_to};
 use canyon_domain::field_error::FieldErrors;
@@ -73,6 +73,9 @@ impl App {
             });
             deployment.state = state.clone();
             deployment.refused_deletions = body.refused_deletions;
+            if let Some(report) = body.drift.as_ref().filter(|_| deployment.mode == Mode::Drift) {
+                self.record_drift(of, &mut deployment, report).await?;
+            }
             // The result of an apply says nothing of the plan that it has applied.
             if let Some(plan) = plan.clone() {
                 deployment.plan = Some(Box::new(plan));
@@ -119,7 +122,9 @@ impl App {
         lifecycle::end(&mut deployment, of.number, outcome, now)?;
         deployment.version += 1;
         if !deployment.status.is_terminal() {
-            return Ok(self.table.save_deployment(of.org, &deployment, Wake::None).await?);
+            // The launcher publishes that a plan waits.
+            let wake = if deployment.awaits_approval() { Wake::Launcher } else { Wake::None };
+            return Ok(self.table.save_deployment(of.org, &deployment, wake).await?);
         }
         let record = AuditRecord::of_end(self.entropy.id(now), now, "attempt", &deployment);
         let saved = self.table.end_deployment(of.org, &deployment, now, Some(&record)).await?;
@@ -214,7 +219,11 @@ impl App {
         })
     }
 
-    async fn put_json(&self, key: &BlobKey, value: &impl Serialize) -> Result<(), AppError> {
+    pub(super) async fn put_json(
+        &self,
+        key: &BlobKey,
+        value: &impl Serialize,
+    ) -> Result<(), AppError> {
         let bytes = serde_json::to_vec(value).map_err(|_| AppError::internal())?;
         self.blobs.put_if_absent(key, bytes.into()).await?;
         Ok(())

@@ -40,6 +40,7 @@ impl App {
                 // The walk begins again; what it has removed is still to be recorded.
                 progress: found.map_or_else(Progress::default, |found| Progress {
                     walked_to: None,
+                    checks_walked_to: None,
                     ..found.progress
                 }),
             };

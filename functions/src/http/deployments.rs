@@ -123,11 +123,13 @@ async fn list(
     if asked.project.as_ref().is_some_and(|project| !caller.sees_project(project)) {
         return nothing();
     }
+    let is_of_checks = asked.kind == Some(RunKind::Drift);
     let scope = match (asked.project, asked.env) {
         (None, _) => DeploymentFilter::All,
         (Some(project), None) => DeploymentFilter::Project(project),
         (Some(project), Some(env)) => {
             match app.readable_environment(&caller, &project, &env).await? {
+                Some(found) if is_of_checks => DeploymentFilter::Checks(found.uuid),
                 Some(found) => DeploymentFilter::Environment(found.uuid),
                 None => return nothing(),
             }
@@ -162,6 +164,12 @@ impl Asked {
         }
         if query.resource.is_some() && query.env_id.is_none() {
             faults.add("resource", "give its `env_id` too");
+        }
+        if query.mode.as_deref() == Some(RunKind::Drift.as_str()) && query.env_id.is_none() {
+            faults.add(
+                "mode",
+                "`drift` needs `env_id` too: each environment has a list of its checks",
+            );
         }
         let project = query.project_id.as_deref();
         let env = query.env_id.as_deref();

@@ -85,7 +85,7 @@ async fn update(
     body: Body<EnvironmentTypeUpdateBody>,
 ) -> Result<Json<EnvironmentType>, ApiError> {
     let body = body.value;
-    let update = fields::update(body.display_name, body.deletion_protection, body.approval)?;
+    let update = fields::update(body.display_name, body.deletion_protection, body.approval, None)?;
     Ok(Json(render(app.update_env_type(&caller, &id, &update).await?)))
 }
 

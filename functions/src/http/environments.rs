@@ -15,6 +15,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use canyon_api::drift::Drift;
 use canyon_api::environment::{
     DeploymentBrief, Environment, EnvironmentCreateBody, EnvironmentDeployments, EnvironmentState,
     EnvironmentUpdateBody, RefreshRunnerActionResult,
@@ -152,7 +153,9 @@ async fn update(
     body: Body<EnvironmentUpdateBody>,
 ) -> Result<Json<Environment>, ApiError> {
     let body = body.value;
-    let update = fields::update(body.display_name, body.deletion_protection, body.approval)?;
+    let ignore = body.drift_ignore.map(|rules| rules.into_iter().map(Into::into).collect());
+    let update =
+        fields::update(body.display_name, body.deletion_protection, body.approval, ignore)?;
     let changed = app.update_environment(&caller, &project, &env, &update).await?;
     Ok(Json(render(changed)))
 }
@@ -244,6 +247,8 @@ fn render(of: inventory::Environment) -> Environment {
         EnvironmentStatus::Deleting => "deleting",
         EnvironmentStatus::DeleteFailed => "delete_failed",
     };
+    let drift = of.drift.as_ref().map(|_| Drift::from(&of));
+    let rules = of.drift.map(|drift| drift.ignore).unwrap_or_default();
     Environment {
         id: of.id.into(),
         uuid: of.uuid.0,
@@ -262,6 +267,8 @@ fn render(of: inventory::Environment) -> Environment {
         deletion_protection: of.deletion_protection.map(Into::into),
         approval: of.approval.map(|rule| (*rule).into()),
         type_approval: of.type_approval.map(|rule| (*rule).into()),
+        drift,
+        drift_ignore: rules.into_iter().map(Into::into).collect(),
         deployments: None,
         no_agent_reason: None,
     }

@@ -5,6 +5,7 @@ use canyon_api::environment::DeletionProtection;
 use canyon_domain::approval;
 use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
+use canyon_domain::drift::IgnoreRule;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::InvalidId;
 use canyon_domain::inventory::Update;
@@ -70,13 +71,17 @@ pub(super) fn update(
     name: Option<String>,
     protection: Change<DeletionProtection>,
     approval: Change<ApprovalRule>,
+    drift_ignore: Option<Vec<IgnoreRule>>,
 ) -> Result<Update, FieldErrors> {
     let mut faults = FieldErrors::default();
     let approval = approval.map(|rule| approval_rule(rule, &mut faults));
-    let changes_more = !protection.is_keep() || !approval.is_keep();
+    if let Some(rules) = &drift_ignore {
+        IgnoreRule::check(rules, "drift_ignore", &mut faults);
+    }
+    let changes_more = !protection.is_keep() || !approval.is_keep() || drift_ignore.is_some();
     let display_name = changed_display_name(name, changes_more)?;
     let deletion_protection = protection.map(Into::into);
-    faults.into_result(Update { display_name, deletion_protection, approval })
+    faults.into_result(Update { display_name, deletion_protection, approval, drift_ignore })
 }
 
 pub(super) fn changed_display_name(

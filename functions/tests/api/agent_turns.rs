@@ -14,7 +14,8 @@ async fn what_a_launcher_has_offered_is_its_agents_turn_once_that_hears_of_it() 
     }
     let (_, key) = order(&api).await;
     let (agents, now) = (table.all_agents(org).await.unwrap(), api.app.now());
-    let first = choose_agent(&agents, RunnerType::DockerAgent, now).unwrap();
+    let first =
+        choose_agent(&agents, |agent| agent.has_room(RunnerType::DockerAgent, now)).unwrap();
     let mut offered = job(&api, &key).await.unwrap();
     assert!(first.id.as_str() == "berlin" && offered.offer(first, &agents, now));
     offered.version += 1;
@@ -27,6 +28,6 @@ async fn what_a_launcher_has_offered_is_its_agents_turn_once_that_hears_of_it() 
     let is_idle: Vec<_> =
         agents.iter().map(|agent| agent.session.as_ref().unwrap().is_idle(now)).collect();
     assert_eq!(is_idle, [false, true], "it has work to do");
-    let next = choose_agent(&agents, RunnerType::DockerAgent, now).unwrap();
+    let next = choose_agent(&agents, |agent| agent.has_room(RunnerType::DockerAgent, now)).unwrap();
     assert_eq!(next.id.as_str(), "boston", "although neither runs anything yet");
 }

@@ -38,9 +38,10 @@ impl Offers {
             return false;
         }
         offers.retain(|other, offered| *other != attempt && now < offered.at + OFFER_TIMEOUT);
-        let (org, kind) = (job.spec.org_id.clone(), job.spec.kind);
+        let org = job.spec.org_id.clone();
         let loaded = loaded(agents, offers.values().filter(|offered| offered.org == org));
-        let Some(chosen) = choose_agent(&loaded, kind, now) else { return false };
+        let has_room = |agent: &Agent| agent.has_room_for(job, now);
+        let Some(chosen) = choose_agent(&loaded, has_room) else { return false };
         let changed = job.offer(chosen, agents, now);
         if changed {
             offers.insert(attempt, Offered { org, agent: chosen.id.clone(), at: now });

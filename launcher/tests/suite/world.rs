@@ -311,6 +311,7 @@ fn environment(name: &str, now: Timestamp) -> Environment {
         deletion_protection: None,
         type_approval: None,
         approval: None,
+        drift: None,
         removed_by: None,
         version: 1,
     }
@@ -353,6 +354,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         kept: StoredResults::default(),
         approval: None,
         plan: None,
+        drift: None,
         role: None,
         logs_removed: None,
         completed_at: None,

@@ -140,6 +140,7 @@ impl Companion {
             fetched: None,
             plan: None,
             stale_plan: false,
+            drift: None,
             refused_deletions: None,
             metadata: None,
             phase: None,

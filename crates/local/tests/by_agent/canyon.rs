@@ -277,6 +277,7 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
         deletion_protection: None,
         type_approval: None,
         approval: None,
+        drift: None,
         removed_by: None,
         version: 1,
     }
@@ -319,6 +320,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         kept: StoredResults::default(),
         approval: None,
         plan: None,
+        drift: None,
         role: None,
         logs_removed: None,
         completed_at: None,

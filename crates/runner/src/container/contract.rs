@@ -160,6 +160,7 @@ fn kind(of: FileType) -> Option<&'static str> {
 /// What the program is to do.
 pub(super) fn action(of: &Job) -> &'static str {
     match of.mode {
+        Mode::Drift => "check",
         _ if of.plan_only => "check",
         Mode::Destroy => "destroy",
         Mode::Deploy | Mode::Rollback | Mode::State => "create",

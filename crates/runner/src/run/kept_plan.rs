@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// How long `show -json` may take.
-const SHOW_TIME: Duration = Duration::from_mins(2);
+pub(super) const SHOW_TIME: Duration = Duration::from_mins(2);
 /// How long a piece is tried again.
 const TRANSFER_TIME: Duration = Duration::from_mins(3);
 /// OpenTofu's error summaries for a plan whose state has changed since.

@@ -116,7 +116,9 @@ async fn each_filter_lists_its_deployments_newest_first_in_full_pages(table: Tab
         let wanted = all.iter().filter(|deployment| match &filter {
             DeploymentFilter::All => true,
             DeploymentFilter::Project(project) => deployment.project == *project,
-            DeploymentFilter::Environment(env) => deployment.env_uuid == *env,
+            DeploymentFilter::Environment(env) | DeploymentFilter::Checks(env) => {
+                deployment.env_uuid == *env
+            }
         });
         let wanted: Vec<_> = wanted.cloned().collect();
         for limit in [1, 7, 50, 100] {

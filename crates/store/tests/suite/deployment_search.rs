@@ -102,7 +102,9 @@ async fn each_search_finds_its_deployments_once_and_newest_first(table: Table) {
                     let is_in_scope = match &scope {
                         DeploymentFilter::All => true,
                         DeploymentFilter::Project(project) => deployment.project == *project,
-                        DeploymentFilter::Environment(env) => deployment.env_uuid == *env,
+                        DeploymentFilter::Environment(env) | DeploymentFilter::Checks(env) => {
+                            deployment.env_uuid == *env
+                        }
                     };
                     is_in_scope
                         && status.is_none_or(|status| deployment.status == status)

@@ -12,6 +12,7 @@ use canyon_store::Table;
 use canyon_store::blob_keys::{BlobKey, Stream};
 use canyon_store::blobs::Blobs;
 use canyon_store::deployment_lists::DeploymentFilter;
+use canyon_store::deployment_removal::RunList;
 use canyon_store::deployment_search::DeploymentSearch;
 use canyon_store::outcome::{Deleted, Saved};
 use canyon_store::page::PageRequest;
@@ -80,11 +81,12 @@ async fn accepted(world: &World, seconds: &[i64]) -> Vec<Deployment> {
 }
 
 async fn the_oldest_deployments_are_walked_in_order_and_only_to_the_limit(table: Table) {
+    const LIST: RunList = RunList::Deployments;
     let world = World::new(table).await;
     let all = accepted(&world, &[1, 2, 3, 4]).await;
     let ids: Vec<_> = all.iter().map(|deployment| deployment.id).collect();
     let oldest = async |after: Option<DeploymentId>, before: i64, limit| {
-        world.table.oldest_deployments(world.org, after, at(before), limit).await.unwrap()
+        world.table.oldest_deployments(world.org, LIST, after, at(before), limit).await.unwrap()
     };
     assert_eq!(oldest(None, 9, 3).await, ids[..3]);
     assert_eq!(oldest(Some(ids[2]), 9, 3).await, ids[3..]);
@@ -98,7 +100,7 @@ async fn the_oldest_deployments_are_walked_in_order_and_only_to_the_limit(table:
     let gone = DeploymentId(uuid(at(1) + std::time::Duration::from_millis(500)));
     assert_eq!(oldest(Some(gone), 9, 9).await, ids[1..]);
     let other = OrgUuid(Uuid::now_v7());
-    assert_eq!(world.table.oldest_deployments(other, None, at(9), 9).await.unwrap(), []);
+    assert_eq!(world.table.oldest_deployments(other, LIST, None, at(9), 9).await.unwrap(), []);
 }
 
 async fn a_removed_deployment_leaves_no_item_and_is_in_no_list(table: Table) {

@@ -131,6 +131,7 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
         deletion_protection: None,
         type_approval: None,
         approval: None,
+        drift: None,
         removed_by: None,
         version: 1,
     }
@@ -173,6 +174,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         kept: StoredResults::default(),
         approval: None,
         plan: None,
+        drift: None,
         role: None,
         logs_removed: None,
         completed_at: None,

@@ -1,0 +1,234 @@
+//! Drift: what an environment has differs from what was deployed last.
+//!
+//! A check is a deployment of [`Mode::Drift`] beside the environment's queue. It may begin while nothing runs or waits there, and
+//! a deployment that comes meanwhile ends it. Canyon keeps addresses and names of attributes, and never a value.
+
+mod ignore;
+
+pub use ignore::{IgnoreRule, MAX_IGNORED};
+
+use crate::deployment::{Deployment, Mode, Status};
+use crate::ids::DeploymentId;
+use crate::inventory::Environment;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of changed resources that a check reports.
+pub const MAX_CHANGES: usize = 500;
+/// Maximum number of attributes that it names of each.
+pub const MAX_ATTRIBUTES: usize = 20;
+/// How many checks of one runner run at once: many become due at the same time, and none is urgent.
+pub const MAX_CHECKS_AT_ONCE: u32 = 4;
+
+/// Why a resource would be changed by a deployment of the same thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriftKind {
+    /// It was changed outside of Canyon.
+    Outside,
+    /// What the module reads has changed: a data source, a variable's value, a provider.
+    Configuration,
+}
+
+/// What is known of the drift of an environment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriftStatus {
+    /// Nothing: no check has ended, or a deployment has failed since.
+    #[default]
+    Unknown,
+    /// A deployment of the same thing would change nothing.
+    InSync,
+    /// It would change something.
+    Drifted,
+    /// The last check has failed.
+    Failed,
+}
+
+impl DriftStatus {
+    /// Every status.
+    pub const ALL: [Self; 4] = [Self::Unknown, Self::InSync, Self::Drifted, Self::Failed];
+
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::InSync => "in_sync",
+            Self::Drifted => "drifted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What a check has found, as its deployment has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriftFinding {
+    /// How many resources the state has.
+    pub num_resources: u32,
+    /// How many of them differ, without those that the environment ignores.
+    pub num_drifted: u32,
+    /// How many differ that the environment ignores.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub num_ignored: u32,
+    /// A digest of the addresses that differ, and of what would happen to each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<String>,
+    /// What is new since the check before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub news: Option<DriftNews>,
+}
+
+/// What is new about the drift of an environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriftNews {
+    /// Other resources differ than before.
+    Detected,
+    /// None differs any more.
+    Resolved,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// What an environment knows of its drift.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriftRecord {
+    /// The result of what was last.
+    #[serde(default)]
+    pub status: DriftStatus,
+    /// Since when it is that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// When the last check ended that has found something out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_at: Option<Timestamp>,
+    /// That check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<DeploymentId>,
+    /// What it has found.
+    #[serde(default)]
+    pub found: DriftFinding,
+    /// The check that waits or runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checking: Option<DeploymentId>,
+    /// What counts for nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<IgnoreRule>,
+}
+
+impl DriftRecord {
+    fn becomes(&mut self, status: DriftStatus, at: Option<Timestamp>) {
+        if self.status != status {
+            (self.status, self.since) = (status, at);
+        }
+    }
+
+    /// Records the end of `check`, unless a deployment has come first.
+    fn record_check(&mut self, check: &Deployment) {
+        if self.checking != Some(check.id) {
+            return;
+        }
+        self.checking = None;
+        let at = check.completed_at;
+        match (check.status, check.drift.as_deref()) {
+            (Status::Succeeded, Some(found)) => {
+                let is_drifted = found.num_drifted > 0;
+                let status = if is_drifted { DriftStatus::Drifted } else { DriftStatus::InSync };
+                self.becomes(status, at);
+                (self.checked_at, self.check) = (at, Some(check.id));
+                self.found = found.clone();
+            }
+            (Status::Failed, _) => self.becomes(DriftStatus::Failed, at),
+            _ => {}
+        }
+    }
+
+    /// Records the end of a deployment that could change the module of the environment.
+    fn record_deployment(&mut self, deployment: &Deployment) {
+        let at = deployment.completed_at;
+        let whole = deployment.deploys_whole() && !deployment.partial;
+        if whole && deployment.mode.creates() {
+            self.becomes(DriftStatus::InSync, at);
+            self.found =
+                DriftFinding { num_resources: self.found.num_resources, ..DriftFinding::default() };
+        } else if deployment.began_to_apply() || deployment.deploys_whole() {
+            self.becomes(DriftStatus::Unknown, at);
+        }
+    }
+}
+
+/// Why no check may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoCheck {
+    /// Another one is open.
+    #[error("deployment {0} is a check of this environment already")]
+    Checking(DeploymentId),
+    /// A deployment runs or waits.
+    #[error(
+        "deployment {0} runs or waits in this environment, and comes first; check again when it has ended"
+    )]
+    Busy(DeploymentId),
+}
+
+impl Environment {
+    /// Whether a check may begin: `check` itself, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// [`NoCheck`].
+    pub fn may_check(&self, check: Option<DeploymentId>) -> Result<(), NoCheck> {
+        let open = self.drift.as_ref().and_then(|drift| drift.checking);
+        if let Some(open) = open.filter(|open| Some(*open) != check) {
+            return Err(NoCheck::Checking(open));
+        }
+        self.queue.head().map_or(Ok(()), |head| Err(NoCheck::Busy(head)))
+    }
+
+    /// Records a check that was accepted.
+    pub fn begin_check(&mut self, check: DeploymentId) {
+        self.drift.get_or_insert_default().checking = Some(check);
+    }
+
+    /// Forgets the open check, if there is one, because a deployment comes first. Its result counts for nothing.
+    pub fn overtake_check(&mut self) -> Option<DeploymentId> {
+        self.drift.as_mut()?.checking.take()
+    }
+
+    /// What the end of `deployment` says about drift. An environment that was never checked has no record.
+    pub(crate) fn record_drift(&mut self, deployment: &Deployment) {
+        let Some(drift) = &mut self.drift else { return };
+        if deployment.mode == Mode::Drift {
+            drift.record_check(deployment);
+        } else if deployment.resource().is_none() && deployment.changes_state() {
+            drift.record_deployment(deployment);
+        }
+    }
+
+    /// What is new in `self`, compared with the environment `before` the same end of a deployment.
+    pub fn drift_news(&self, before: &Self) -> Option<DriftNews> {
+        let addresses = |of: &Self| of.drift.as_ref()?.found.addresses.clone();
+        let is_in_sync =
+            || self.drift.as_ref().is_some_and(|drift| drift.status == DriftStatus::InSync);
+        match (addresses(before), addresses(self)) {
+            (old, Some(new)) if old.as_ref() != Some(&new) => Some(DriftNews::Detected),
+            (Some(_), None) if is_in_sync() => Some(DriftNews::Resolved),
+            _ => None,
+        }
+    }
+}
+
+impl Deployment {
+    /// Records what its end has changed about the drift of its environment, so that an event tells it.
+    pub fn record_drift_news(&mut self, news: Option<DriftNews>) {
+        if news.is_some() {
+            self.drift.get_or_insert_default().news = news;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "drift_tests.rs"]
+mod tests;
