@@ -16,6 +16,7 @@ mod compression;
 mod concurrency_limits;
 mod cors;
 mod definitions;
+mod deployment_diffs;
 mod deployments;
 mod drift;
 mod env_types;
@@ -94,6 +95,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(projects::routes())
         .merge(environments::routes())
         .merge(drift::routes())
+        .merge(deployment_diffs::routes())
         .merge(runners::routes())
         .merge(runner_checks::routes())
         .merge(named_roles::routes())

@@ -93,7 +93,16 @@ async fn a_file_that_is_edited_elsewhere_is_drift_until_a_deployment_puts_it_rig
     assert!(!events.contains("hunter2"), "{events}");
 
     // It is in the list of checks, and in no list of deployments.
-    let listed = site.server.canyon(&["list", "deployments", "--project", PROJECT, "--environment", ENV, "-o", "json"]);
+    let listed = site.server.canyon(&[
+        "list",
+        "deployments",
+        "--project",
+        PROJECT,
+        "--environment",
+        ENV,
+        "-o",
+        "json",
+    ]);
     let listed: Value = serde_json::from_str(listed.done()).unwrap();
     assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
     assert_eq!(found.history.len(), 2);

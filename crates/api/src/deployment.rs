@@ -4,16 +4,19 @@ use crate::approval::DeploymentApproval;
 use crate::deployed_container::DeployedContainer;
 use crate::deployed_module::DeployedModule;
 pub use crate::deployment_query::{DeploymentQuery, LogQuery, WaitQuery};
-pub use crate::deployment_request::{DeploymentCreateBody, ModuleBody, RequestedMode};
+pub use crate::deployment_request::{
+    DeploymentCreateBody, ModuleBody, RequestedApproval, RequestedMode, Supersede,
+};
 use crate::fallback::Fallback;
 use crate::plan::PlanCounts;
+use canyon_domain::deployment_diff::DiffType;
 use canyon_domain::failure::Failure;
 use canyon_domain::json::Json;
 use canyon_domain::kind::Kind;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 /// A deployment. Lists leave out `manifest` and `attempts`.
@@ -211,22 +214,52 @@ pub struct AttemptSummary {
 pub struct DeploymentDryRun {
     /// The runner that the deployment would use.
     pub runner_id: String,
-    /// Always without changes: there is no resource graph to compare.
+    /// What it would run differently from what was deployed last. What changes at a cloud shows a plan only.
     pub diff: DeploymentDiff,
 }
 
-/// The difference between two resource graphs.
+/// What one deployment runs differently from another. Each runs one thing: the module of its environment, or what makes a
+/// resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeploymentDiff {
+    /// The deployment before; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_deployment_id: Option<Uuid>,
+    /// The deployment; absent for a dry run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_deployment_id: Option<Uuid>,
     /// One entry for each change.
-    #[schema(value_type = Vec<Object>)]
-    pub changes: Vec<String>,
-    /// Resources added.
+    pub changes: Vec<DeploymentDiffChange>,
+    /// How many things are added.
     pub num_added: u32,
-    /// Resources changed.
+    /// How many are changed.
     pub num_changed: u32,
-    /// Resources removed.
+    /// How many are removed.
     pub num_removed: u32,
+}
+
+/// A difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeploymentDiffChange {
+    /// SHA-256 of its resource, in hexadecimal.
+    pub id: String,
+    /// The resource, such as `s3.default#photos`; `module` for the environment's module.
+    pub resource: String,
+    /// `added`, `removed`, `module_changed` or `params_changed`.
+    #[serde(rename = "type")]
+    #[schema(value_type = String, example = "module_changed")]
+    pub diff_type: DiffType,
+    /// The difference in words, without values of inputs.
+    pub summary: String,
+}
+
+/// The query of `calculateDeploymentDiff`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct DiffQuery {
+    /// The deployment of the same environment to compare with. Default: the last one before that has changed the same thing.
+    #[serde(default, rename = "fromDeploymentId", skip_serializing_if = "Option::is_none")]
+    pub from_deployment_id: Option<Uuid>,
 }
 
 /// All outputs, encrypted to the key that the deployment was created with.

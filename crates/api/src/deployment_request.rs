@@ -124,6 +124,13 @@ pub struct DeploymentCreateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 256)]
     pub parallelism: Option<u16>,
+    /// `required`: people must approve its plan, also where no rule asks for that. A request never asks for less than the rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<RequestedApproval>,
+    /// `queued`: it replaces those deployments of the same source that still wait and were requested with `queued` too. Archives
+    /// and texts count as one source each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersede: Option<Supersede>,
 }
 
 impl DeploymentCreateBody {
@@ -156,6 +163,8 @@ impl DeploymentCreateBody {
             targets: Vec::new(),
             replace: Vec::new(),
             parallelism: None,
+            approval: None,
+            supersede: None,
         }
     }
 }
@@ -171,6 +180,24 @@ pub struct ModuleBody {
     /// Values of its variables, by name.
     #[schema(value_type = Option<Object>)]
     pub inputs: Inputs,
+}
+
+/// What a request asks for about approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestedApproval {
+    /// People must approve the plan.
+    Required,
+}
+
+/// Which deployments a new one replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Supersede {
+    /// None, which is the default.
+    None,
+    /// Those that still wait.
+    Queued,
 }
 
 /// The requested mode.

@@ -23,6 +23,7 @@ use crate::resource_name::ResourceName;
 use crate::scoped_role::{ScopedRole, Target};
 use crate::state_facts::StateReport;
 pub use crate::stored_results::StoredResults;
+use crate::superseding::SourceId;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -216,6 +217,9 @@ pub struct Deployment {
     /// Its plan leaves out resources of the module (`-target`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// Its source, if a newer deployment of that source may replace it while it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersede: Option<SourceId>,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// The principal that requested it.

@@ -219,13 +219,10 @@ impl Environment {
         VariableTarget { runner, project: project_id, env: id, env_type: env_type_id }
     }
 
-    /// The approval that a new deployment needs.
-    pub fn approval_needed(&self) -> Option<Approval> {
-        let rules: Vec<_> = [&self.type_approval, &self.approval]
-            .into_iter()
-            .flatten()
-            .map(|rule| &**rule)
-            .collect();
+    /// The approval that a new deployment needs; `asked` adds what its own request asks for.
+    pub fn approval_needed(&self, asked: Option<&ApprovalRule>) -> Option<Approval> {
+        let own = [&self.type_approval, &self.approval].into_iter().flatten();
+        let rules: Vec<_> = own.map(|rule| &**rule).chain(asked).collect();
         Approval::by_rules(&rules)
     }
 

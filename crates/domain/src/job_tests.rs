@@ -75,7 +75,11 @@ fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
     let apply = serde_json::json!({
         "do": "apply", "key": "07".repeat(32), "attempt": 1, "digest": "ab".repeat(32), "parts": 1, "summary": {},
     });
-    assert_eq!(job(serde_json::json!({ "plan": apply })), 14, "an older program would make its own");
+    assert_eq!(
+        job(serde_json::json!({ "plan": apply })),
+        14,
+        "an older program would make its own"
+    );
     let newest = job(serde_json::json!({ "mode": "drift", "plan_only": true }));
     assert_eq!(newest, FORMAT, "an older program knows no such mode");
     let keep = serde_json::json!({ "plan": { "do": "keep", "key": "07".repeat(32) } });

@@ -55,7 +55,7 @@ pub struct InvalidCursor;
 
 impl Cursor {
     /// The position after the item with sort key `position`.
-    pub(crate) fn after(position: impl Into<String>) -> Self {
+    pub fn after(position: impl Into<String>) -> Self {
         Self { position: position.into(), is_left_out: false }
     }
 

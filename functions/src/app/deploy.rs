@@ -2,15 +2,17 @@
 
 use super::App;
 pub use super::container_jobs::ResourceRequest;
+use super::deployment_diffs::Diff;
 pub use super::idempotency::Idempotency;
 use super::modules::Work;
 use super::permissions::require;
 use crate::app::error::AppError;
+use canyon_domain::approval::{ApprovalNeed, ApprovalRule};
 use canyon_domain::backend::state_location;
 use canyon_domain::deadline::QUEUE_CHECK;
 use canyon_domain::deployment::{Deployment, Mode, Priority, Status, StoredResults};
 use canyon_domain::environment_state::StateFacts;
-use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, ProjectId};
+use canyon_domain::ids::{AgentId, DeploymentId, EnvId, OrgUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::job::{LogLevel, Module};
 use canyon_domain::kind::Kind;
@@ -22,6 +24,7 @@ use canyon_domain::resource_count::Resources;
 use canyon_domain::run_kind::RunKind;
 use canyon_domain::scoped_role::ScopedRole;
 use canyon_domain::state_command::StateCommand;
+use canyon_domain::superseding::SourceId;
 use canyon_domain::variables::secret_json::SecretJson;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployments::Accepted;
@@ -68,6 +71,10 @@ pub struct DeploymentRequest {
     pub options: PlanOptions,
     /// With [`Mode::State`]: the command.
     pub state_command: Option<StateCommand>,
+    /// People must approve its plan, whatever the environment's rules ask for.
+    pub asks_approval: bool,
+    /// It replaces those that wait: see [`canyon_domain::superseding`].
+    pub supersedes: bool,
 }
 
 impl DeploymentRequest {
@@ -155,22 +162,23 @@ impl App {
         }
     }
 
-    /// Checks a request as [`App::deploy`] does, and writes nothing.
+    /// Checks a request as [`App::deploy`] does, and writes nothing. Returns its runner, and what it would run differently.
     ///
     /// # Errors
     ///
     /// The same errors as [`App::deploy`].
-    pub async fn check_deployment_request(
+    pub(crate) async fn check_deployment_request(
         &self,
         by: &Principal,
         order: &DeploymentRequest,
-    ) -> Result<Environment, AppError> {
+    ) -> Result<(RunnerId, Diff), AppError> {
         let environment = self.open_environment(by, order).await?;
         let order = &*Box::pin(self.with_plan(by, order, &environment)).await?;
         let work = self.work_for(by, order, &environment).await?;
-        // Checks whether the queue is full. The result is dropped.
-        self.enqueue(by, order, &work, None, environment.clone())?;
-        Ok(environment)
+        // Checks whether the queue is full.
+        let (deployment, _) = self.enqueue(by, order, &work, None, environment.clone())?;
+        let diff = Box::pin(self.diff_of_request(by, order, &work, &environment)).await?;
+        Ok((deployment.runner, diff))
     }
 
     /// Writes the deployment; `None` when the key has been used.
@@ -212,7 +220,10 @@ impl App {
                 )
                 .await?;
             match accepted {
-                Accepted::Yes => return Ok(Some(deployment)),
+                Accepted::Yes => {
+                    Box::pin(self.end_superseded(by.org, &deployment, &environment.queue)).await?;
+                    return Ok(Some(deployment));
+                }
                 Accepted::Repeated => return Ok(None),
                 Accepted::Lost => {}
             }
@@ -341,6 +352,7 @@ impl App {
             accept_state: order.accept_state,
             max_deletions: order.max_deletions,
             partial: bundle.options.is_partial(),
+            supersede: order.supersedes.then(|| SourceId::of(&bundle.module.source)),
             created_at: now,
             created_by: by.id,
             reads_in,
@@ -365,8 +377,9 @@ impl App {
             && deployment.container.is_none()
             && deployment.mode != Mode::State
             && !deployment.of_removal;
-        deployment.approval =
-            environment.approval_needed().filter(|_| needs_approval).map(Box::new);
+        let asked = order.asks_approval.then(|| ApprovalRule::of(ApprovalNeed::Always));
+        let needed = environment.approval_needed(asked.as_ref());
+        deployment.approval = needed.filter(|_| needs_approval).map(Box::new);
         Ok((deployment, environment))
     }
 }

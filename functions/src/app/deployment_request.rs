@@ -3,7 +3,7 @@
 use super::container_request;
 use super::deploy::DeploymentRequest;
 use super::state_command_request;
-use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
+use canyon_api::deployment::{DeploymentCreateBody, RequestedMode, Supersede};
 use canyon_domain::age_recipients::{self, MAX_RECIPIENTS};
 use canyon_domain::container::ContainerJob;
 use canyon_domain::deployment::Mode;
@@ -47,6 +47,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         faults.add("rollback_to_deployment_id", "only `mode: rollback` takes it");
     }
     check_plan_to_apply(&body, &mut faults);
+    check_review_and_superseding(&body, &mut faults);
     if body.mode == RequestedMode::PlanOnly && body.plan_only == Some(false) {
         faults.add("plan_only", "`mode: plan_only` contradicts it");
     }
@@ -100,6 +101,8 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         log_level: body.runner_log_level.unwrap_or_default(),
         options,
         state_command,
+        asks_approval: body.approval.is_some(),
+        supersedes: body.supersede == Some(Supersede::Queued),
     };
     faults.into_result(order)
 }
@@ -125,6 +128,29 @@ fn check_plan_to_apply(body: &DeploymentCreateBody, faults: &mut FieldErrors) {
     ];
     for (field, _) in given.iter().filter(|(_, is_given)| *is_given) {
         faults.add(*field, "does not go with `mode: apply`: the plan determines it");
+    }
+}
+
+/// What has no plan that is applied needs no approval; and only a whole deploy makes an earlier one needless.
+fn check_review_and_superseding(body: &DeploymentCreateBody, faults: &mut FieldErrors) {
+    let plans_only = body.plan_only == Some(true) || body.mode == RequestedMode::PlanOnly;
+    if body.approval.is_some() {
+        let reason = match body.mode {
+            RequestedMode::State => Some("does not go with `mode: state`, which has no plan"),
+            _ if plans_only => Some("does not go with a plan: approve its `apply`"),
+            _ if body.container.is_some() => {
+                Some("does not go with `container`, which has no plan")
+            }
+            _ => None,
+        };
+        reason.into_iter().for_each(|reason| faults.add("approval", reason));
+    }
+    if body.supersede == Some(Supersede::Queued) {
+        let is_partial = !body.targets.is_empty() || !body.replace.is_empty();
+        if body.mode != RequestedMode::Deploy || plans_only || is_partial {
+            let reason = "`queued` goes only with `mode: deploy`, without `plan_only`, `targets` and `replace`";
+            faults.add("supersede", reason);
+        }
     }
 }
 

@@ -52,6 +52,8 @@ impl DeploymentRequest {
             log_level: LogLevel::default(),
             options: PlanOptions::default(),
             state_command: None,
+            asks_approval: false,
+            supersedes: false,
         }
     }
 }

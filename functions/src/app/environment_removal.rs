@@ -133,5 +133,7 @@ fn destruction(
         log_level: LogLevel::default(),
         options: PlanOptions::default(),
         state_command: None,
+        asks_approval: false,
+        supersedes: false,
     }
 }

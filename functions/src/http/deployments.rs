@@ -4,7 +4,7 @@ use super::body::{Body, Params};
 use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
-use super::{fields, paging, parameters, render};
+use super::{deployment_diffs, fields, paging, parameters, render};
 use crate::App;
 use crate::app::deploy::Idempotency;
 use crate::app::deployment_request;
@@ -13,8 +13,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use canyon_api::deployment::{
-    Deployment, DeploymentCreateBody, DeploymentDiff, DeploymentDryRun, DeploymentQuery,
-    IDEMPOTENCY_KEY, WaitQuery,
+    Deployment, DeploymentCreateBody, DeploymentDryRun, DeploymentQuery, IDEMPOTENCY_KEY, WaitQuery,
 };
 use canyon_api::error::ErrorBody;
 use canyon_api::page::{Page, PageQuery};
@@ -72,9 +71,9 @@ async fn create(
     let dry_run = body.value.is_dry_run;
     let order = deployment_request::parse(body.value)?;
     if dry_run {
-        let environment = app.check_deployment_request(&caller, &order).await?;
-        let runner_id = environment.runner_id.into();
-        let answer = DeploymentDryRun { runner_id, diff: DeploymentDiff::default() };
+        let (runner, diff) = app.check_deployment_request(&caller, &order).await?;
+        let answer =
+            DeploymentDryRun { runner_id: runner.into(), diff: deployment_diffs::render(diff) };
         return Ok((StatusCode::OK, Json(answer)).into_response());
     }
     let deployment = app.deploy(&caller, &order, idempotency.as_ref()).await?;

@@ -33,6 +33,7 @@ pub(crate) const JOB: Need = Own("a job");
 pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("adoptAgent", Whole('A')),
     ("approveDeployment", Environment('V')),
+    ("calculateDeploymentDiff", Environment('V')),
     ("cancelDeployment", Environment('D')),
     ("checkDrift", Environment('D')),
     ("checkRunner", Whole('D')),

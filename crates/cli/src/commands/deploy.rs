@@ -24,7 +24,9 @@ use crate::resource::Resource;
 use crate::retry::retry_call;
 use crate::{follow, summary};
 use canyon_api::client::Client;
-use canyon_api::deployment::{Deployment, DeploymentCreateBody, RequestedMode};
+use canyon_api::deployment::{
+    Deployment, DeploymentCreateBody, RequestedApproval, RequestedMode, Supersede,
+};
 use canyon_domain::deployment::Priority;
 use clap::ArgGroup;
 use uuid::Uuid;
@@ -265,6 +267,8 @@ fn body(request: &Request, of: ModuleOfRequest, job: ContainerOfRequest) -> Depl
         targets: flags.target.clone(),
         replace: flags.replace.clone(),
         parallelism: flags.parallelism,
+        approval: flags.require_approval.then_some(RequestedApproval::Required),
+        supersede: flags.supersede_queued.then_some(Supersede::Queued),
         ..DeploymentCreateBody::new(request.mode, &request.project, &request.environment)
     }
 }

@@ -133,7 +133,9 @@ fn text(details: &DriftDetails) -> String {
     let mut text = match (drift.status, drift.since) {
         (DriftStatus::Unknown, None) => {
             let (project, env) = (&drift.project_id, &drift.env_id);
-            format!("no check of {name} has ended yet; begin one: canyon drift check {project} {env}\n")
+            format!(
+                "no check of {name} has ended yet; begin one: canyon drift check {project} {env}\n"
+            )
         }
         (DriftStatus::Unknown, Some(since)) => {
             format!(

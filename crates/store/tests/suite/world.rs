@@ -159,6 +159,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         accept_state: false,
         max_deletions: None,
         partial: false,
+        supersede: None,
         created_at: at(second),
         created_by: principal(),
         reads_in: None,

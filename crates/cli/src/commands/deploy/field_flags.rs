@@ -4,7 +4,7 @@ use canyon_api::client::ClientError;
 use serde_json::Value;
 
 /// The fields, and what gives them.
-const FLAGS: [(&str, &str); 16] = [
+const FLAGS: [(&str, &str); 18] = [
     ("project_id", "PROJECT"),
     ("env_id", "ENVIRONMENT"),
     ("rollback_to_deployment_id", "DEPLOYMENT"),
@@ -21,6 +21,8 @@ const FLAGS: [(&str, &str); 16] = [
     ("resource", "--resource"),
     ("role", "--role"),
     ("reason", "--reason"),
+    ("approval", "--require-approval"),
+    ("supersede", "--supersede-queued"),
 ];
 
 /// A flag that was given several times: which of them, counted from 1. `index` is that of the field, such as `[0]`.

@@ -44,6 +44,12 @@ pub(crate) struct RunFlags {
     /// Why it needs that role; readers of the deployment see it
     #[arg(long, value_name = "TEXT", requires = "role")]
     pub(super) reason: Option<String>,
+    /// Have people approve its plan, also where no rule of the environment asks for that
+    #[arg(long, conflicts_with = "plan_only")]
+    pub(super) require_approval: bool,
+    /// Replace the deployments of the same source that still wait, if they were requested so too
+    #[arg(long, conflicts_with = "plan_only")]
+    pub(super) supersede_queued: bool,
     /// Print the deployment's id and do not wait for its end
     #[arg(long)]
     pub(super) no_wait: bool,

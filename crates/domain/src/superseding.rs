@@ -1,0 +1,107 @@
+//! A newer deployment of the same source replaces one that still waits.
+//!
+//! Both must have asked for it, so that a deployment whose requester waits for it is not ended by another's.
+
+use crate::deployment::{Deployment, Status};
+use crate::ids::DeploymentId;
+use crate::lifecycle;
+use crate::module_source::ModuleSource;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// A source without its version: a repository or a registry with a folder. Archives and texts have no name, so all of them are
+/// one source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SourceId(String);
+
+impl SourceId {
+    /// That of `source`.
+    pub fn of(source: &ModuleSource) -> Self {
+        let (place, subdirectory) = match source {
+            ModuleSource::Inline => ("inline", None),
+            ModuleSource::Archive { subdirectory, .. } => ("archive", subdirectory.as_deref()),
+            ModuleSource::Git(git) => (git.url.as_str(), git.subdirectory.as_deref()),
+            ModuleSource::Oci(oci) => (oci.repository.as_str(), oci.subdirectory.as_deref()),
+        };
+        let digest = Sha256::digest(format!("{place}\n{}", subdirectory.unwrap_or_default()));
+        Self(hex::encode(digest.get(..12).unwrap_or_default()))
+    }
+}
+
+impl Deployment {
+    /// Whether `newer` replaces it: it has not begun, and both have asked for that with the same source, for the same thing.
+    pub fn is_superseded_by(&self, newer: &Self) -> bool {
+        self.status == Status::Queued
+            && self.attempts.is_empty()
+            && self.id < newer.id
+            && self.env_uuid == newer.env_uuid
+            && self.mode == newer.mode
+            && self.resource() == newer.resource()
+            && self.supersede.is_some()
+            && self.supersede == newer.supersede
+    }
+
+    /// Ends it, because `newer` replaces it.
+    pub fn end_as_superseded(&mut self, newer: DeploymentId, now: Timestamp) {
+        lifecycle::give_up(self, format!("deployment {newer} of the same source replaces it"), now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    fn source(text: &str) -> SourceId {
+        SourceId::of(&text.parse().unwrap())
+    }
+
+    fn deployment(number: u128, more: &Value) -> Deployment {
+        let mut value = json!({
+            "id": Uuid::from_u128(number), "project": "shop", "env": "dev", "env_uuid": Uuid::from_u128(1),
+            "runner": "laptop", "mode": "deploy", "created_at": "2026-01-01T00:00:00Z",
+            "created_by": Uuid::from_u128(9), "status": "queued", "supersede": source("inline"), "version": 1,
+        });
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_source_is_the_same_whatever_its_version_is() {
+        let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
+        for (one, other, same) in [
+            ("git::https://h/a?ref=v1", "git::https://h/a?ref=v2", true),
+            ("git::https://h/a//net", "git::https://h/a//db", false),
+            ("git::https://h/a", "git::https://h/b", false),
+            ("oci://h/a?tag=1", "oci://h/a?tag=2", true),
+            (&digest("a"), &digest("b"), true),
+            ("inline", &digest("a"), false),
+        ] {
+            assert_eq!(source(one) == source(other), same, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn only_one_that_still_waits_and_asked_for_it_is_replaced() {
+        let newer = deployment(5, &json!({}));
+        for (number, more, replaced) in [
+            (4, json!({}), true),
+            (6, json!({}), false),
+            (4, json!({ "supersede": null }), false),
+            (4, json!({ "supersede": source("git::https://h/a") }), false),
+            (4, json!({ "status": "launching" }), false),
+            (4, json!({ "mode": "destroy" }), false),
+            (4, json!({ "env_uuid": Uuid::from_u128(2) }), false),
+            (4, json!({ "resource": "s3#photos" }), false),
+        ] {
+            assert_eq!(deployment(number, &more).is_superseded_by(&newer), replaced, "{more}");
+        }
+        let mut older = deployment(4, &json!({}));
+        older.end_as_superseded(newer.id, Timestamp::UNIX_EPOCH);
+        assert_eq!(older.status, Status::Cancelled);
+        assert!(older.message.contains(&newer.id.to_string()), "{}", older.message);
+    }
+}
