@@ -28,6 +28,20 @@ Examples:
   canyon show plan 0192aaaa-bbbb-7ccc-8ddd-eeeeffff0000
   canyon show plan 8c31 --out json --jq '.resources[].address'")]
     Plan(PlanArguments),
+    /// What a deployment runs differently from the one before it: its module or job, and the names of inputs
+    #[command(after_help = "\
+Example:
+  canyon show diff 8c31 --from 51ff")]
+    Diff(DiffArguments),
+}
+
+#[derive(Debug, clap::Args)]
+struct DiffArguments {
+    /// The id of the deployment, or its first or last characters
+    deployment: String,
+    /// The deployment of the same environment to compare with [default: the last one before that has changed the same thing]
+    #[arg(long, value_name = "DEPLOYMENT")]
+    from: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -44,7 +58,10 @@ pub(crate) async fn run(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let Show::Plan(PlanArguments { deployment, identity }) = arguments.what;
+    let PlanArguments { deployment, identity } = match arguments.what {
+        Show::Plan(arguments) => arguments,
+        Show::Diff(arguments) => return diff(arguments, client, output).await,
+    };
     let key = identity.as_deref().map(Key::read).transpose()?;
     let id = deployment_id::resolve(client, &deployment, &DeploymentQuery::default()).await?;
     let plan = whole(client, &id.to_string(), key.as_ref()).await?;
@@ -55,6 +72,28 @@ pub(crate) async fn run(
         }
         Format::Yaml | Format::Json => output.exact(&exact(&plan)?)?,
     }
+    Ok(Exit::Ok)
+}
+
+async fn diff(arguments: DiffArguments, client: &Client, output: Output) -> Result<Exit, CliError> {
+    let all = DeploymentQuery::default();
+    let id = deployment_id::resolve(client, &arguments.deployment, &all).await?.to_string();
+    let mut query = Vec::new();
+    if let Some(from) = &arguments.from {
+        let from = deployment_id::resolve(client, from, &all).await?;
+        query.push(("fromDeploymentId", from.to_string()));
+    }
+    let found = client.act(&["deployments", &id, "actions", "diff"], &query).await?;
+    if output.format != Format::Table {
+        output.value(&found)?;
+        return Ok(Exit::Ok);
+    }
+    match found["from_deployment_id"].as_str() {
+        Some(from) => output.notice(&format!("compared with deployment {from}")),
+        None => output.notice("no deployment before it has changed the same thing"),
+    }
+    let changes = found["changes"].as_array().cloned().unwrap_or_default();
+    output.list(changes, &["resource", "type", "summary"])?;
     Ok(Exit::Ok)
 }
 
