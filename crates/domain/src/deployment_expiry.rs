@@ -72,9 +72,10 @@ impl Deployment {
     }
 
     /// Whether one of its jobs may have ended without freeing the lock on the state. Only a deployment that is stored can
-    /// prove later that the lock's owner is dead; see [`crate::state_lock`].
+    /// prove later that the lock's owner is dead; see [`crate::state_lock`]. A check for drift takes no lock.
     fn may_have_left_a_lock(&self) -> bool {
-        self.kind().facts().has_state
+        self.mode.takes_turn()
+            && self.kind().facts().has_state
             && self.attempts.iter().filter(|attempt| attempt.claim.is_some()).any(|attempt| {
                 match attempt.ended.as_ref().map(|ended| &ended.outcome) {
                     Some(Outcome::Succeeded) => false,
@@ -105,7 +106,8 @@ impl Environment {
     pub fn needed_deployments(&self) -> impl Iterator<Item = DeploymentId> {
         let of_modules = self.modules().flat_map(|(_, module)| module.needed_deployments());
         let of_resources = self.resources.iter().flat_map(Resource::needed_deployments);
-        self.removed_by.into_iter().chain(of_modules).chain(of_resources)
+        let of_drift = self.drift.iter().flat_map(|drift| [drift.check, drift.checking]);
+        self.removed_by.into_iter().chain(of_modules).chain(of_resources).chain(of_drift.flatten())
     }
 
     /// Whether the environment needs this ended deployment of it: what users read, repeat or destroy by it, or what

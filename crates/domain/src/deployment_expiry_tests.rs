@@ -1,7 +1,9 @@
 use super::*;
+use crate::drift::DriftRecord;
 use crate::environment_state::{Doubt, EnvironmentState};
 use crate::ids::DeploymentId;
 use crate::logs_removal::LogsRemoval;
+use crate::mode::Mode;
 use crate::module_record::ModuleRecord;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -31,6 +33,12 @@ fn later_success() -> Environment {
     let (last_success, applied) = (Some(id(9)), Some(id(9)));
     let module = ModuleRecord { applied, last_success, ..ModuleRecord::default() };
     Environment { module, ..environment() }
+}
+
+/// The same, whose drift these checks have found, or are to find.
+fn checked_by(check: Option<DeploymentId>, checking: Option<DeploymentId>) -> Environment {
+    let drift = DriftRecord { check, checking, ..DriftRecord::default() };
+    Environment { drift: Some(Box::new(drift)), ..later_success() }
 }
 
 /// An attempt that a runner claimed, with this end.
@@ -124,6 +132,8 @@ fn what_an_environment_refers_to_is_never_removed() {
         ("deletion", Environment { removed_by: of_run, ..base.clone() }),
         ("doubt", of(ModuleRecord { state: doubt(Doubt::Unfinished(id(5))), ..known.clone() })),
         ("unseen", of(ModuleRecord { state: doubt(Doubt::Unseen(id(5))), ..known.clone() })),
+        ("drift", checked_by(of_run, None)),
+        ("open check", checked_by(None, of_run)),
         ("unrecorded last success", environment()),
     ] {
         let found = expiry(days(Some(1), Some(1)), &ended("succeeded"), Some(&environment));
@@ -158,6 +168,9 @@ fn a_run_that_may_have_left_a_lock_stays_until_a_later_success() {
         assert_eq!(found, expected, "{outcome}, {class:?}");
         let found = expiry(days(Some(1), None), &run, Some(&later_success()));
         assert_eq!(found, Expiry::Deployment { days: 1 }, "{outcome}, {class:?}, a later success");
+        let check = Deployment { mode: Mode::Drift, plan_only: true, ..run };
+        let found = expiry(days(Some(1), None), &check, Some(&before));
+        assert_eq!(found, Expiry::Deployment { days: 1 }, "{outcome}, {class:?}, without a lock");
     }
     let mut unclaimed = attempt("failed", Some("lost"));
     unclaimed["claim"] = Value::Null;

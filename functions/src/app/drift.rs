@@ -5,7 +5,9 @@ use super::deploy::DeploymentRequest;
 use crate::app::error::AppError;
 use canyon_api::drift::{DriftCheck, DriftDetails, DriftReportBody, DriftedResource};
 use canyon_domain::deployment::{Deployment, Mode, Priority};
-use canyon_domain::drift::{DriftFinding, DriftStatus, IgnoreRule, MAX_ATTRIBUTES, MAX_CHANGES};
+use canyon_domain::drift::{
+    DriftFinding, DriftRecord, DriftStatus, IgnoreRule, MAX_ATTRIBUTES, MAX_CHANGES,
+};
 use canyon_domain::ids::{EnvId, OrgUuid, ProjectId};
 use canyon_domain::inventory::Environment;
 use canyon_domain::job::LogLevel;
@@ -90,28 +92,33 @@ impl App {
         let filter = DeploymentFilter::Checks(environment.uuid);
         let newest = PageRequest { limit: HISTORY, after: None };
         let checks = self.table.deployments(by.org, &filter, &newest).await?;
-        let last = environment.drift.as_ref().and_then(|drift| drift.check);
-        let stored: StoredDrift = match last {
-            Some(id) => match self.last_blob(by, id, BlobKey::drift).await? {
-                Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                    tracing::error!(%error, deployment = %id, "its findings cannot be read");
-                    AppError::internal()
-                })?,
-                None => StoredDrift::default(),
-            },
+        let StoredDrift { changes, truncated } = match environment.drift.as_deref() {
+            Some(known) => self.findings(by.org, known).await?,
             None => StoredDrift::default(),
         };
-        // A deployment since has put an end to what was found.
-        let is_current =
-            environment.drift.as_ref().is_some_and(|drift| drift.status == DriftStatus::Drifted)
-                || environment.drift.as_ref().is_some_and(|drift| drift.found.num_ignored > 0);
-        let StoredDrift { changes, truncated } =
-            if is_current { stored } else { StoredDrift::default() };
         Ok(DriftDetails {
             drift: (&environment).into(),
             changes,
             truncated,
             history: checks.items.iter().map(as_check).collect(),
+        })
+    }
+
+    /// What the last check has found; nothing if a deployment has put an end to that, or if a retention has removed the check.
+    async fn findings(&self, org: OrgUuid, known: &DriftRecord) -> Result<StoredDrift, AppError> {
+        let differs = known.found.num_drifted > 0 || known.found.num_ignored > 0;
+        let Some(id) = known.check.filter(|_| differs && known.status != DriftStatus::Unknown)
+        else {
+            return Ok(StoredDrift::default());
+        };
+        let check = self.table.deployment(org, id).await?;
+        let attempt = check.as_ref().and_then(|check| check.attempts.last());
+        let Some(attempt) = attempt else { return Ok(StoredDrift::default()) };
+        let stored = self.blobs.get(&BlobKey::drift(org, id, attempt.number)).await?;
+        let Some(stored) = stored else { return Ok(StoredDrift::default()) };
+        serde_json::from_slice(&stored).map_err(|error| {
+            tracing::error!(%error, deployment = %id, "its findings cannot be read");
+            AppError::internal()
         })
     }
 
