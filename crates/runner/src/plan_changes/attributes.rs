@@ -45,6 +45,14 @@ impl Attributes {
         found
     }
 
+    /// The names of all attributes that `change` changes, without the places inside of each. A plan has no room for all places,
+    /// but a rule that ignores some attributes must know of every one.
+    pub(super) fn names_of(change: &ParsedChange) -> BTreeSet<String> {
+        let sides = Sides::of(change);
+        let differing = sides.keys().into_iter().filter(|key| sides.member(key).differ());
+        differing.map(str::to_owned).collect()
+    }
+
     /// In place of attributes that a plan has no room for.
     pub(super) fn left_out() -> Self {
         Self { listed: Vec::new(), has_more: true }

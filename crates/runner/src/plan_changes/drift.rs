@@ -54,20 +54,32 @@ fn names_of(change: &ResourceChange<'_>, action: PlannedAction) -> Result<Vec<St
         return Ok(Vec::new());
     }
     // A name is part of a provider's schema, except below a map: so only the first part is one for certain.
-    let attributes = Attributes::of(&change.change.parsed()?, &str::to_owned);
-    let names: BTreeSet<_> = attributes
-        .listed
-        .iter()
-        .map(|attribute| attribute.path.split(['.', '[']).next().unwrap_or_default().to_owned())
-        .filter(|name| !name.is_empty())
-        .collect();
-    Ok(names.into_iter().collect())
+    Ok(Attributes::names_of(&change.change.parsed()?).into_iter().collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn every_attribute_is_named_however_much_differs_inside_of_one() {
+        let tags = |value: &str| (0..300).map(|n| (format!("t{n}"), json!(value))).collect();
+        let side = |value: &str| {
+            let tags: serde_json::Map<_, _> = tags(value);
+            json!({ "tags": tags, "user_data": value, "size": 1 })
+        };
+        let change = json!({
+            "actions": ["update"], "before": side("x"), "after": side("y"),
+            "after_unknown": { "version": true },
+        });
+        let change = json!({
+            "address": "t.n", "mode": "managed", "type": "t", "name": "n", "change": change,
+        });
+        let document = json!({ "resource_changes": [change] }).to_string();
+        let report = read(document.as_bytes(), 1, &str::to_owned).unwrap();
+        assert_eq!(report.changes[0].attributes, ["tags", "user_data", "version"]);
+    }
 
     #[test]
     fn what_was_changed_outside_is_told_from_what_the_module_reads_and_no_value_is_reported() {
