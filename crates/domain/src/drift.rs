@@ -152,8 +152,9 @@ impl DriftRecord {
         let whole = deployment.deploys_whole() && !deployment.partial;
         if whole && deployment.mode.creates() {
             self.becomes(DriftStatus::InSync, at);
-            self.found =
-                DriftFinding { num_resources: self.found.num_resources, ..DriftFinding::default() };
+            let of_state = deployment.state.as_ref().map(|report| report.facts.resources);
+            let num_resources = of_state.unwrap_or(self.found.num_resources);
+            self.found = DriftFinding { num_resources, ..DriftFinding::default() };
         } else if deployment.began_to_apply() || deployment.deploys_whole() {
             self.becomes(DriftStatus::Unknown, at);
         }
@@ -221,11 +222,11 @@ impl Environment {
 }
 
 impl Deployment {
-    /// Records what its end has changed about the drift of its environment, so that an event tells it.
-    pub fn record_drift_news(&mut self, news: Option<DriftNews>) {
-        if news.is_some() {
-            self.drift.get_or_insert_default().news = news;
-        }
+    /// Records what its end has changed about the drift of its environment, so that an event reports it. The environment was
+    /// `before`, and is now `after`.
+    pub fn record_drift_news(&mut self, before: &Environment, after: &Environment) {
+        let (Some(news), Some(known)) = (after.drift_news(before), &after.drift) else { return };
+        self.drift = Some(Box::new(DriftFinding { news: Some(news), ..known.found.clone() }));
     }
 }
 

@@ -47,7 +47,7 @@ impl Table {
             let after_end = environment.as_ref().map(|found| found.after_end(deployment));
             let mut deployment = deployment.clone();
             if let (Some(AfterEnd::Stay(after, _)), Some(before)) = (&after_end, &environment) {
-                deployment.record_drift_news(after.drift_news(before));
+                deployment.record_drift_news(before, after);
             }
             let deployment = &deployment;
             let next = match &after_end {
