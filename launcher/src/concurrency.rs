@@ -59,14 +59,17 @@ impl Launcher {
         resolved: &ResolvedRunner,
     ) -> Result<ConcurrencySlots, LaunchError> {
         let mut slots = Vec::new();
+        let is_check = !deployment.mode.takes_turn();
         for limit in self.limits_for(org, deployment).await? {
             let held = self.table.held_slots(org, &limit.scope).await?;
-            let Some(slot) = self.free_slot(org, &limit, &held).await? else {
-                let gives_way =
-                    deployment.mode.takes_turn() && self.free_slot_of_check(org, &held).await?;
+            let most = if is_check { limit.leaving_one() } else { limit.clone() };
+            let Some(slot) = self.free_slot(org, &most, &held).await? else {
+                let gives_way = !is_check && self.free_slot_of_check(org, &held).await?;
+                let reason =
+                    if is_check { limit.waiting_reason_of_check() } else { limit.waiting_reason() };
                 return Ok(ConcurrencySlots::None {
                     hold: Hold::Limit(limit.scope.clone()),
-                    reason: limit.waiting_reason(),
+                    reason,
                     pause: if gives_way { FREED_SLOT_PAUSE } else { SLOT_RETRY_PAUSE },
                 });
             };
@@ -144,10 +147,10 @@ impl Launcher {
     ) -> Result<Vec<ConcurrencyLimit>, LaunchError> {
         let limits = self.limits_of(org).await?;
         let covering = limits.iter().filter(|limit| limit.scope.covers(deployment));
+        let mut limits: Vec<_> = covering.cloned().collect();
         if deployment.mode.takes_turn() {
-            return Ok(covering.cloned().collect());
+            return Ok(limits);
         }
-        let mut limits: Vec<_> = covering.map(ConcurrencyLimit::leaving_one).collect();
         let of_checks = ConcurrencyLimit::of_checks(deployment.runner.clone());
         if limits.iter().all(|limit| limit.scope != of_checks.scope) {
             limits.push(of_checks);

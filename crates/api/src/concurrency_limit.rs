@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// A limit, with the holders of its slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConcurrencyLimit {
-    /// Its scope: `organization`, `runner:ID` or `project:ID`.
+    /// Its scope: `organization`, `runner:ID`, `project:ID` or `checks:RUNNER`.
     #[schema(example = "project:payments")]
     pub scope: String,
     /// Most jobs at once.

@@ -94,6 +94,15 @@ impl ConcurrencyLimit {
         Self { max_jobs: self.max_jobs - u32::from(is_shared), ..self.clone() }
     }
 
+    /// Why a check waits for a slot.
+    pub fn waiting_reason_of_check(&self) -> String {
+        let reason = self.waiting_reason();
+        if self.leaving_one().max_jobs == self.max_jobs {
+            return reason;
+        }
+        format!("{reason}, where a check for drift leaves one free")
+    }
+
     /// A free slot, if `held` are those that are held; `None` if all are held. `hint` spreads concurrent
     /// requests over the free slots.
     pub fn free_slot(&self, held: &[HeldSlot], hint: u64) -> Option<ConcurrencySlot> {
@@ -163,6 +172,30 @@ mod tests {
     fn held(number: u32) -> HeldSlot {
         let deployment = DeploymentId(Uuid::from_u128(u128::from(number)));
         HeldSlot { number, holder: SlotHolder { deployment, attempt: 1 }, of_check: false }
+    }
+
+    #[test]
+    fn a_check_leaves_one_slot_of_several_except_of_a_limit_for_checks() {
+        for (scope, max_jobs, left, expected) in [
+            (
+                "organization",
+                8,
+                7,
+                "waiting for one of the 8 slots of the organization, where a check for drift leaves one free",
+            ),
+            ("organization", 1, 1, "waiting for the one slot of the organization"),
+            (
+                "checks:a",
+                4,
+                4,
+                "waiting for one of the 4 slots of the checks for drift by runner `a`",
+            ),
+        ] {
+            let (scope, updated_at) = (scope.parse().unwrap(), Timestamp::UNIX_EPOCH);
+            let limit = ConcurrencyLimit { scope, max_jobs, updated_at };
+            assert_eq!(limit.leaving_one().max_jobs, left);
+            assert_eq!(limit.waiting_reason_of_check(), expected);
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl App {
         max_jobs: u32,
     ) -> Result<ConcurrencyLimit, AppError> {
         // For a misspelt runner, the limit would have no effect and no error. A project id may be that of a group.
-        if let LimitScope::Runner(id) = &scope {
+        if let LimitScope::Runner(id) | LimitScope::Checks(id) = &scope {
             self.runner(by, id).await?;
         }
         let record = self.record(by, "limit.set", format!("concurrency-limits/{scope}"));

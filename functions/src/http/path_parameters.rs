@@ -42,7 +42,7 @@ fn describe(things: &str, name: &str) -> (RefOr<Schema>, String) {
         "archives" => described(String::schema(), "SHA-256 in 64 lower case hexadecimal digits."),
         "attempts" => described(u32::schema(), "The attempt."),
         "concurrency-limits" => {
-            described(String::schema(), "`organization`, `runner:ID` or `project:ID`.")
+            described(String::schema(), "`organization`, `runner:ID`, `project:ID` or `checks:RUNNER`.")
         }
         "env-types" => described(String::schema(), "The environment type."),
         "envs" => described(String::schema(), "The environment."),

@@ -21,7 +21,12 @@ async fn a_limit_is_set_changed_listed_and_taken_away() {
     let api = Api::start().await;
     api.make("/runners", local_runner("laptop")).await;
     let admin = &api.ours.admin;
-    for (scope, max) in [("organization", 9), ("runner:laptop", 2), ("project:payments%2Feu", 1)] {
+    for (scope, max) in [
+        ("organization", 9),
+        ("runner:laptop", 2),
+        ("project:payments%2Feu", 1),
+        ("checks:laptop", 8),
+    ] {
         let path = format!("/concurrency-limits/{scope}");
         for max_jobs in [max, max + 1] {
             let body = json!({ "max_jobs": max_jobs });
@@ -32,7 +37,7 @@ async fn a_limit_is_set_changed_listed_and_taken_away() {
         }
     }
     let (_, all) = api.get("/concurrency-limits").await;
-    assert_eq!(all["items"].as_array().unwrap().len(), 3, "{all}");
+    assert_eq!(all["items"].as_array().unwrap().len(), 4, "{all}");
     assert_eq!(api.delete("/concurrency-limits/organization").await.0, 204);
     assert_eq!(api.delete("/concurrency-limits/organization").await.0, 404);
     assert_eq!(api.get("/concurrency-limits/organization").await.0, 404);
@@ -118,7 +123,7 @@ async fn a_limit_of_nothing_or_on_nothing_is_refused() {
         let answer = put("/concurrency-limits/organization", max_jobs).await;
         assert_eq!((answer.0, faults(&answer)), (400, vec!["max_jobs"]));
     }
-    for scope in ["runner:none", "nothing", "project:..", "env:dev"] {
+    for scope in ["runner:none", "checks:none", "nothing", "project:..", "env:dev"] {
         let answer = put(&format!("/concurrency-limits/{scope}"), 1).await;
         assert_eq!(answer.0, 404, "{scope} {answer:?}");
     }

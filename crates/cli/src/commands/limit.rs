@@ -34,6 +34,13 @@ enum What {
         #[command(flatten)]
         max: Max,
     },
+    /// The checks for drift of a runner; 4 without a limit
+    Checks {
+        /// The runner's id
+        runner: String,
+        #[command(flatten)]
+        max: Max,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -56,6 +63,7 @@ pub(crate) async fn run(
         What::Organization { max } => ("organization".to_owned(), max),
         What::Runner { id, max } => (format!("runner:{id}"), max),
         What::Project { id, max } => (format!("project:{id}"), max),
+        What::Checks { runner, max } => (format!("checks:{runner}"), max),
     };
     let path = ["concurrency-limits", &scope];
     if let Some(max_jobs) = max.jobs {

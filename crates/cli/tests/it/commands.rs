@@ -105,6 +105,7 @@ fn each_kind_has_its_path_in_the_api() {
         "limit organization --jobs 9",
         "limit runner r --none",
         "limit project pay/eu --jobs 1",
+        "limit checks r --jobs 8",
         "list limits",
         "get retention",
         "set retention --logs-days 30 --yes",
