@@ -167,12 +167,16 @@ impl DeploymentEvent {
         Some(event)
     }
 
-    /// Its plan waits for approval.
+    /// Its plan waits for approval. Each plan of the deployment has an event of its own. That of a kept plan of another
+    /// deployment waits before the first attempt.
     fn awaiting(org: &OrgId, of: &Deployment) -> Option<Self> {
         let (approval, plan) = (of.approval.as_deref()?, of.plan.as_deref()?);
         let (asked_at, expires_at) = (approval.asked_at?, approval.expires_at()?);
         let what = format!("awaiting-approval.{}", plan.attempt);
-        let mut event = Self::new(org, of, Status::Running, &what, asked_at);
+        let is_own = of.plan_of.is_none();
+        let status = if is_own { Status::Running } else { Status::Queued };
+        let mut event = Self::new(org, of, status, &what, asked_at);
+        event.attempt = Some(plan.attempt).filter(|_| is_own);
         let (plan_digest, needed) = (plan.digest.to_string(), approval.count);
         event.approval = Some(ApprovalOfEvent { plan_digest, needed, expires_at });
         Some(event)
@@ -183,20 +187,26 @@ impl DeploymentEvent {
         let found = of.drift.as_deref()?;
         let (news, at) = (found.news?, of.completed_at?);
         let mut event = Self::new(org, of, of.status, "drift", at);
+        event.attempt = of.attempts.last().map(|attempt| attempt.number);
         let (num_resources, num_drifted) = (found.num_resources, found.num_drifted);
         event.drift = Some(DriftOfEvent { news, num_resources, num_drifted });
         Some(event)
     }
 
-    /// The events of the write that left the deployment in this state. A check for drift tells its news only.
+    /// The events of the write that left the deployment in this state. A check for drift has an event only if what differs has
+    /// changed.
     pub fn of_write(org: &OrgId, of: &Deployment) -> Vec<Self> {
-        let of_run = Self::of_run(org, of).filter(|_| of.mode.takes_turn());
-        of_run.into_iter().chain(Self::drift_news(org, of)).collect()
+        let is_new = of.status == Status::Queued && of.version == 1;
+        let accepted = is_new.then(|| Self::queued(org, of));
+        let of_run = accepted.into_iter().chain(Self::of_status(org, of));
+        let of_run = of_run.filter(|_| of.mode.takes_turn());
+        of_run.chain(Self::drift_news(org, of)).collect()
     }
 
-    fn of_run(org: &OrgId, of: &Deployment) -> Option<Self> {
+    fn of_status(org: &OrgId, of: &Deployment) -> Option<Self> {
         match of.status {
-            Status::Queued => (of.version == 1).then(|| Self::queued(org, of)),
+            Status::Queued if of.awaits_approval() => Self::awaiting(org, of),
+            Status::Queued => None,
             // A hint that the job is gone is a write too, and no claim.
             Status::Running if of.open_attempt().is_some_and(|attempt| attempt.suspected) => None,
             Status::Running if of.awaits_approval() => Self::awaiting(org, of),
@@ -214,7 +224,9 @@ impl DeploymentEvent {
             .chain(Self::awaiting(org, of))
             .chain(Self::end(org, of))
             .filter(|_| of.mode.takes_turn());
-        of_run.chain(Self::drift_news(org, of)).collect()
+        let mut all: Vec<_> = of_run.chain(Self::drift_news(org, of)).collect();
+        all.sort_by_key(|event| event.at);
+        all
     }
 }
 
@@ -253,83 +265,5 @@ pub struct RejectedField {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::attempt::{Limits, SecretHash};
-    use crate::failure::FailureClass;
-    use crate::ids::EnvUuid;
-    use crate::lifecycle::{claim, end, launch, suspect};
-    use uuid::Uuid;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + second).unwrap()
-    }
-
-    fn queued() -> Deployment {
-        serde_json::from_value(serde_json::json!({
-            "id": Uuid::from_u128(7), "project": "shop", "env": "dev",
-            "env_uuid": EnvUuid(Uuid::from_u128(1)), "runner": "laptop", "mode": "deploy",
-            "created_at": at(0), "created_by": Uuid::from_u128(9), "status": "queued",
-            "due_at": at(0), "version": 1,
-        }))
-        .unwrap()
-    }
-
-    fn names(events: &[DeploymentEvent]) -> Vec<String> {
-        events.iter().map(DeploymentEvent::detail_type).collect()
-    }
-
-    /// Takes a deployment through a second attempt to its end, and collects the event of each write.
-    #[test]
-    fn the_events_of_all_writes_are_the_history_and_each_event_has_its_own_id() {
-        let org: OrgId = "acme".parse().unwrap();
-        let (code, token) = (SecretHash("code".into()), SecretHash("token".into()));
-        let limits = Limits { start: 300, run: 600, stop: 30, until: None };
-        let lost = Outcome::Failed(Failure::new(FailureClass::Lost, "gone"));
-        let mut deployment = queued();
-        let mut published = DeploymentEvent::of_write(&org, &deployment);
-        for number in 1..=2 {
-            let start = i64::from(number) * 100;
-            launch(&mut deployment, 1, code.clone(), limits, at(start)).unwrap();
-            deployment.version += 1;
-            published.extend(DeploymentEvent::of_write(&org, &deployment));
-            let now = at(start + 1);
-            claim(&mut deployment, number, &code, "me", token.clone(), (0, 0), now).unwrap();
-            published.extend(DeploymentEvent::of_write(&org, &deployment));
-            assert!(suspect(&mut deployment, number, now));
-            published.extend(DeploymentEvent::of_write(&org, &deployment));
-            let outcome = if number == 1 { lost.clone() } else { Outcome::Succeeded };
-            end(&mut deployment, number, outcome, at(start + 2)).unwrap();
-            published.extend(DeploymentEvent::of_write(&org, &deployment));
-        }
-        let expected = ["queued", "running", "running", "succeeded"];
-        assert_eq!(names(&published), expected.map(|name| format!("deployment.{name}")));
-        assert_eq!(published, DeploymentEvent::history(&org, &deployment));
-        let ids: std::collections::HashSet<_> = published.iter().map(|event| &event.id).collect();
-        assert_eq!(ids.len(), published.len());
-        assert!(published.iter().all(|event| event.failure.is_none()));
-    }
-
-    #[test]
-    fn the_event_of_a_failure_has_its_class() {
-        let org: OrgId = "acme".parse().unwrap();
-        let mut deployment = queued();
-        let failure = Failure::new(FailureClass::User, "no such variable");
-        launch(
-            &mut deployment,
-            1,
-            SecretHash("c".into()),
-            Limits { start: 300, run: 600, stop: 30, until: None },
-            at(1),
-        )
-        .unwrap();
-        end(&mut deployment, 1, Outcome::Failed(failure.clone()), at(2)).unwrap();
-        let event = DeploymentEvent::of_write(&org, &deployment).pop().unwrap();
-        assert_eq!(event.detail_type(), "deployment.failed");
-        assert_eq!((event.failure, event.at, event.attempt), (Some(failure), at(2), Some(1)));
-        // The queue writes a queued deployment again when its turn changes; that publishes nothing.
-        let mut again = queued();
-        again.version = 2;
-        assert_eq!(DeploymentEvent::of_write(&org, &again), []);
-    }
-}
+#[path = "events_tests.rs"]
+mod tests;
