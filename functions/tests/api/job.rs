@@ -54,8 +54,8 @@ pub(crate) async fn environment(api: &Api) -> Environment {
     api.app.table.environment(api.ours.uuid, &project, &env).await.unwrap().unwrap()
 }
 
-/// Writes the next attempt with the environment's turn, as the launcher does before it starts the job. Returns the
-/// claim code.
+/// Writes the next attempt as the launcher does before it starts the job: with the environment's turn, which a check for drift
+/// does not need and every other deployment takes from the open check. Returns the claim code.
 pub(crate) async fn launch(api: &Api, id: &str) -> String {
     let (app, org) = (&api.app, api.ours.uuid);
     let mut deployment = stored(api, id).await;
@@ -63,7 +63,12 @@ pub(crate) async fn launch(api: &Api, id: &str) -> String {
     let runner = app.table.runner(org, &deployment.runner).await.unwrap().unwrap();
     let definition = serde_json::from_str(&runner.definition).unwrap();
     let definition = RunnerDefinition::parse_stored(definition).unwrap();
-    let fence = environment.queue.take(deployment.id).unwrap();
+    let fence = if deployment.mode.takes_turn() {
+        environment.overtake_check();
+        environment.queue.take(deployment.id).unwrap()
+    } else {
+        environment.queue.fence
+    };
     let number = u32::try_from(deployment.attempts.len()).unwrap() + 1;
     let attempt = AttemptRef { org, deployment: deployment.id, number };
     let key = app.master_keys.get().await.unwrap();
