@@ -1,4 +1,5 @@
 use super::*;
+use crate::deployment::Priority;
 use serde_json::json;
 
 fn agent(id: &str, running: u32, offered_at: Option<&str>) -> Agent {
@@ -88,6 +89,41 @@ fn an_agent_serves_the_runner_that_it_names_or_those_that_name_it() {
     assert!(!with_untagged(&own, true).may_serve(&other, None), "it serves only its own runner");
     for adoption in [Adoption::Pending, Adoption::Rejected] {
         assert!(!Agent { adoption, ..own.clone() }.may_serve(&private, None));
+    }
+}
+
+#[test]
+fn a_check_for_drift_leaves_a_place_of_its_agent_for_a_deployment() {
+    let job = |of: Priority| -> AgentJob {
+        let id = "01890000-0000-7000-8000-000000000001";
+        let order = json!({
+            "org_id": "acme", "runner_id": "private", "kind": KIND, "definition": {},
+            "project": "shop", "env": "dev", "launched_at": at(0),
+        });
+        let job = json!({
+            "deployment": id, "attempt": 1, "fence": 1, "runner": id, "priority": of.rank(),
+            "order": order, "version": 1,
+        });
+        serde_json::from_value(job).unwrap()
+    };
+    let (check, deployment) = (job(Priority::Background), job(Priority::Normal));
+    let has_room = |places, running, job: &AgentJob| {
+        let mut agent = agent("a", running, None);
+        agent.session.as_mut().unwrap().concurrency = places;
+        agent.has_room_for(job, at(1))
+    };
+    for (places, running, of_check, of_deployment) in [
+        (2, 0, true, true),
+        (2, 1, false, true),
+        (2, 2, false, false),
+        (4, 2, true, true),
+        (4, 3, false, true),
+        // There is no place to leave.
+        (1, 0, true, true),
+        (1, 1, false, false),
+    ] {
+        let found = (has_room(places, running, &check), has_room(places, running, &deployment));
+        assert_eq!(found, (of_check, of_deployment), "{running} of {places}");
     }
 }
 

@@ -26,6 +26,7 @@ mod deployment_lists;
 mod deployment_search;
 mod deployment_walk;
 mod deployments;
+mod drift;
 mod embedded_file;
 mod ends;
 mod environments;
