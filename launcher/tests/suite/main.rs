@@ -9,6 +9,7 @@ mod cleanup;
 mod concurrency;
 mod container_jobs;
 mod disabled_runner;
+mod drift_checks;
 mod fairness;
 mod fallbacks;
 mod late_salvage;

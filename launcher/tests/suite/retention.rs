@@ -14,6 +14,7 @@ use canyon_domain::ports::Clock as _;
 use canyon_domain::retention::{Progress, Retention, RetentionSetting};
 use canyon_launcher::Sweeper;
 use canyon_store::blob_keys::{BlobKey, BlobPrefix, Stream};
+use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::{DeploymentFilter, Due};
 use canyon_store::outcome::Saved;
 use canyon_store::page::PageRequest;
@@ -58,7 +59,7 @@ async fn round(world: &World, org: OrgUuid) {
     panic!("the round does not end: {:?}", world.table.retention(org).await);
 }
 
-async fn pass(sweeper: &Sweeper) {
+pub(crate) async fn pass(sweeper: &Sweeper) {
     let mut tasks = JoinSet::new();
     sweeper.pass(&mut tasks).await.unwrap();
     while let Some(done) = tasks.join_next().await {
@@ -180,6 +181,29 @@ async fn old_deployments_go_with_all_that_they_left_and_what_environments_need_s
     round(&world, org).await;
     assert!(is_removed(&world, last).await);
     assert_eq!(stored(&world, newer).await.1, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_checks_go_and_the_one_whose_result_an_environment_shows_stays() {
+    let world = World::new().await;
+    let (org, _) = world.organization("acme").await;
+    let before = run(&world, world.accept_check(org).await, failed()).await;
+    let last = world.accept_check_of(org, world.environment(before).await).await;
+    world.reconcile(last).await;
+    world.claim(last).await;
+    let mut found = world.read(last).await;
+    found.drift = Some(Box::default());
+    found.version += 1;
+    let saved = world.table.save_deployment(org, &found, Wake::None).await.unwrap();
+    assert_eq!(saved, Saved::Yes);
+    end(&world, last).await;
+    let shown = world.environment(last).await.drift.unwrap();
+    assert_eq!((shown.check, shown.checking), (Some(last.id), None));
+    world.clock.by(31 * DAY);
+    set(&world, org, days(Some(30), None, None)).await;
+    round(&world, org).await;
+    assert!(is_removed(&world, before).await, "it has taken no lock, so nothing depends on it");
+    assert!(!is_removed(&world, last).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -202,6 +202,29 @@ impl World {
         Due { org, id }
     }
 
+    /// Accepts a check for drift of its own environment, due now.
+    pub(crate) async fn accept_check(&self, org: OrgUuid) -> Due {
+        let (now, id) = (self.clock.now(), System.id(self.clock.now()).simple());
+        let environment = environment(&format!("env-{id}"), now);
+        self.table.create_environment(org, &environment, &record()).await.unwrap();
+        self.accept_check_of(org, environment).await
+    }
+
+    /// Accepts a check for drift of an environment that is stored, beside its queue.
+    pub(crate) async fn accept_check_of(&self, org: OrgUuid, mut environment: Environment) -> Due {
+        let now = self.clock.now();
+        let id = DeploymentId(System.id(now));
+        environment.begin_check(id);
+        environment.version += 1;
+        let priority = canyon_domain::deployment::Priority::Background;
+        let of_check = deployment(id, &environment, now);
+        let new = Deployment { mode: Mode::Drift, plan_only: true, priority, ..of_check };
+        let (bundle, record) = (bundle(), record());
+        let stored = self.table.accept_deployment(org, &new, &bundle, &environment, None, &record);
+        stored.await.unwrap();
+        Due { org, id }
+    }
+
     /// Accepts another deployment into the environment of `before`, due now.
     pub(crate) async fn accept_after(&self, before: Due) -> Due {
         let (org, now) = (before.org, self.clock.now());
