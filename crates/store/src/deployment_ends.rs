@@ -66,8 +66,11 @@ impl Table {
             };
             let (wake, next) = (Wake::Launcher, next.as_ref());
             let step = DeploymentChange { deployment, environment: change, next, wake, record };
-            let entry = self.entry_of_end(org, deployment);
-            if self.change_deployment_with(org, &step, entry).await? == Saved::Yes {
+            let mut more: Vec<_> = self.entry_of_end(org, deployment).into_iter().collect();
+            if let EnvironmentChange::Remove(removed) = step.environment {
+                more.extend(self.schedule_removals(org, removed.uuid).await?);
+            }
+            if self.change_deployment_with(org, &step, more).await? == Saved::Yes {
                 return Ok(Saved::Yes);
             }
             let stored = self.deployment(org, deployment.id).await?;

@@ -278,15 +278,15 @@ impl Table {
         org: OrgUuid,
         change: &DeploymentChange<'_>,
     ) -> Result<Saved, StoreError> {
-        self.change_deployment_with(org, change, None).await
+        self.change_deployment_with(org, change, Vec::new()).await
     }
 
-    /// The same with one more item in the transaction.
+    /// The same with more items in the transaction.
     pub(crate) async fn change_deployment_with(
         &self,
         org: OrgUuid,
         change: &DeploymentChange<'_>,
-        more: Option<TransactWriteItem>,
+        more: Vec<TransactWriteItem>,
     ) -> Result<Saved, StoreError> {
         const OPERATION: &str = "change deployment";
         let mut items = self.change_items(org, change, OPERATION)?;

@@ -173,8 +173,8 @@ impl Table {
         items
     }
 
-    /// Deletes an environment at once, on condition that it has the version that was read. 12 write
-    /// units, and 2 for each KB of its variables.
+    /// Deletes an environment at once with its schedules, on condition that it has the version that was read. 12 write
+    /// units, 2 for each KB of its variables, and 2 for each KB of a schedule.
     ///
     /// # Errors
     ///
@@ -187,6 +187,7 @@ impl Table {
         record: &AuditRecord,
     ) -> Result<Deleted, StoreError> {
         let mut items = self.environment_removal(org, environment);
+        items.extend(self.schedule_removals(org, environment.uuid).await?);
         items.push(audit::record(self, org, record)?);
         let done = self.transact("delete environment", environment.id.as_str(), items).await?;
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })

@@ -6,6 +6,7 @@
 
 mod of_agents;
 mod of_callers;
+mod of_schedules;
 
 pub use of_agents::{
     agent, agent_job, agent_job_in_order, agent_jobs, agent_work, agent_work_of, agent_work_order,
@@ -15,6 +16,7 @@ pub use of_callers::{
     identity_provider, identity_providers, known_principal, known_principals, service_account,
     service_accounts, token, token_by_secret, tokens,
 };
+pub use of_schedules::{SCHEDULES, parse_schedule, schedule, schedules, schedules_of_environment};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,6 +1,7 @@
 use super::*;
 use canyon_domain::ids::PrincipalId;
 use canyon_domain::ids::RunnerUuid;
+use canyon_domain::schedule::ScheduleId;
 use std::collections::HashSet;
 
 #[test]
@@ -29,6 +30,16 @@ fn the_key_of_a_retention_reads_back() {
 }
 
 #[test]
+fn the_key_of_a_schedule_reads_back() {
+    let (of, env) = (OrgUuid(Uuid::now_v7()), EnvUuid(Uuid::now_v7()));
+    let id: ScheduleId = "nightly".parse().unwrap();
+    let key = schedule(of, env, &id);
+    assert_eq!(parse_schedule(&key.pk, &key.sk), Some((of, env, id)));
+    assert_eq!(parse_schedule(&environments(of), &key.sk), None);
+    assert_eq!(parse_schedule(&key.pk, "nightly"), None);
+}
+
+#[test]
 fn two_organizations_share_no_key() {
     let keys = |of: OrgUuid| {
         let id = DeploymentId(Uuid::nil());
@@ -44,6 +55,7 @@ fn two_organizations_share_no_key() {
             runner_profiles(of),
             accounts(of),
             variable_sets(of),
+            schedules(of),
             limits(of),
             slots(of, &LimitScope::Organization),
             runner_check(of, &"rr".parse().unwrap()).pk,

@@ -50,6 +50,7 @@ pub mod runner_rules;
 pub mod runners;
 #[cfg(feature = "s3")]
 pub mod s3_signer;
+pub mod schedules;
 pub mod secret_stores;
 pub mod service_accounts;
 pub mod signed_url;
