@@ -51,6 +51,7 @@ mod runner_profiles;
 mod runner_rules;
 mod runners;
 mod runs;
+mod schedules;
 mod scoped_roles;
 mod secret_stores;
 mod service_accounts;
@@ -119,6 +120,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(whoami::routes())
         .merge(tokens::routes())
         .merge(audit::routes())
+        .merge(schedules::routes())
         .merge(retention::routes())
         .merge(usage::routes())
         .merge(deployments::routes())

@@ -43,6 +43,7 @@ pub mod runner;
 pub mod runner_check;
 pub mod runner_profile;
 pub mod runner_rule;
+pub mod schedule;
 pub mod scoped_role;
 pub mod sealed_log;
 pub mod sealed_plan;

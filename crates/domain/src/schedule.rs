@@ -230,6 +230,8 @@ pub enum Decision {
 pub struct Schedule {
     /// Its id.
     pub id: ScheduleId,
+    /// The name of its organization, which never changes.
+    pub org_id: OrgId,
     /// The project of its environment.
     pub project: ProjectId,
     /// Its environment.
@@ -261,7 +263,7 @@ impl Schedule {
     /// A new schedule.
     pub fn new(
         id: ScheduleId,
-        (project, env, env_uuid): (ProjectId, EnvId, EnvUuid),
+        (org_id, project, env, env_uuid): (OrgId, ProjectId, EnvId, EnvUuid),
         settings: ScheduleSettings,
         author: Author,
         now: Timestamp,
@@ -269,6 +271,7 @@ impl Schedule {
         let due_at = settings.first_due(now);
         Self {
             id,
+            org_id,
             project,
             env,
             env_uuid,
@@ -336,13 +339,13 @@ impl Schedule {
 
     /// The principal of its requests: its author, which may deploy to this environment and read what it was allowed to read when
     /// it wrote the schedule.
-    pub fn principal(&self, org: OrgUuid, org_id: OrgId) -> Principal {
+    pub fn principal(&self, org: OrgUuid) -> Principal {
         let here = ScopedRole::new(Role::Deployer).in_project(self.project.clone());
         let here = ScopedRole { env: Some(self.env.clone()), ..here };
         Principal {
             id: self.author.id,
             org,
-            org_id,
+            org_id: self.org_id.clone(),
             role: self.author.role,
             scoped_roles: self.author.scoped_roles.iter().cloned().chain([here]).collect(),
             runner: None,

@@ -15,7 +15,9 @@ fn settings(times: Times, on_missed: OnMissed) -> ScheduleSettings {
 }
 
 fn schedule(settings: ScheduleSettings) -> Schedule {
-    let place = ("shop".parse().unwrap(), "dev".parse().unwrap(), EnvUuid(Uuid::from_u128(1)));
+    let (org, project, env) = ("acme", "shop", "dev");
+    let uuid = EnvUuid(Uuid::from_u128(1));
+    let place = (org.parse().unwrap(), project.parse().unwrap(), env.parse().unwrap(), uuid);
     let author =
         Author { id: PrincipalId(Uuid::from_u128(2)), role: Role::None, scoped_roles: Vec::new() };
     Schedule::new("nightly".parse().unwrap(), place, settings, author, at(NOW))
@@ -112,7 +114,7 @@ fn its_principal_deploys_to_its_environment_alone_and_reads_what_its_author_read
     let mut schedule = hourly(OnMissed::Skip);
     let reads = ScopedRole::new(Role::Viewer).in_project("tools".parse().unwrap());
     schedule.author.scoped_roles = vec![reads.clone()];
-    let by = schedule.principal(OrgUuid(Uuid::from_u128(3)), "acme".parse().unwrap());
+    let by = schedule.principal(OrgUuid(Uuid::from_u128(3)));
     assert_eq!(by.id, schedule.author.id);
     let role = |project: &str, env: &str| {
         let (project, env) = (project.parse().unwrap(), env.parse().unwrap());

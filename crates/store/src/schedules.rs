@@ -2,10 +2,10 @@
 
 use crate::conditional::Item;
 use crate::deployment_lists::string;
-use crate::items::{Condition, delete, key_item, put, text, to_item};
+use crate::items::{Condition, delete, key_item, number, put, text, to_item};
 use crate::outcome::{Created, Deleted, Saved};
 use crate::page::{Page, PageRequest, Partition};
-use crate::table::{GSI2, PK, SK};
+use crate::table::{GSI2, PK, SK, TTL};
 use crate::{StoreError, Table, audit, keys};
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 use canyon_domain::audit::AuditRecord;
@@ -140,6 +140,28 @@ impl Table {
         let items = vec![delete(self, &key, as_read), audit::record(self, org, record)?];
         let done = self.transact("delete schedule", schedule.id.as_str(), items).await?;
         Ok(if done.is_ok() { Deleted::Yes } else { Deleted::No })
+    }
+
+    /// Lets the table remove a schedule by itself, on condition that it has the version before. One write unit for each KB.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does not answer, the write may
+    /// have happened.
+    pub async fn expire_schedule(
+        &self,
+        org: OrgUuid,
+        schedule: &Schedule,
+        now: Timestamp,
+    ) -> Result<Saved, StoreError> {
+        const OPERATION: &str = "expire schedule";
+        let before = schedule.version.saturating_sub(1);
+        let mut item = item(OPERATION, org, schedule)?;
+        item.insert(TTL.to_owned(), number(now.as_second()));
+        let condition = Condition::unchanged(schedule.created_at, before);
+        let items = vec![put(self, item, condition)];
+        let done = self.transact(OPERATION, schedule.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
     /// The schedules that are due at `now`, longest due first, at most `limit`. The index lags behind the table: read the

@@ -49,21 +49,15 @@ fn without_stage<'a>(path: &'a str, stage: Option<&str>) -> Option<&'a str> {
     path.strip_prefix('/')?.strip_prefix(stage).filter(|rest| rest.starts_with('/'))
 }
 
-/// The segments that may follow a project in a path, by their number, the longest first: `envs/{env}/actions/{action}`,
-/// `envs/{env}`, `envs`. No group in a project's path is called `envs`, so the result is unambiguous.
-const AFTER_PROJECT: [usize; 3] = [4, 2, 1];
+/// The segment that follows a project in a path. No project or group within a group has this name, so the first one behind the
+/// first segment ends the project, whatever comes then: `envs/{env}`, `envs/{env}/schedules/{id}`, `envs/{env}/drift/actions/check`.
+const AFTER_PROJECT: &str = "envs";
 
 fn with_whole_project(path: &str) -> Option<String> {
     let (org, rest) = path.strip_prefix("/orgs/")?.split_once("/projects/")?;
     let parts: Vec<&str> = rest.split('/').collect();
-    let follows = |count: &usize| {
-        let first = parts.len().checked_sub(*count).filter(|first| *first > 0);
-        first.is_some_and(|first| {
-            parts[first] == "envs" && (*count < 4 || parts[first + 2] == "actions")
-        })
-    };
-    let after = AFTER_PROJECT.into_iter().find(follows).unwrap_or(0);
-    let (project, after) = parts.split_at(parts.len() - after);
+    let end = parts.iter().skip(1).position(|part| *part == AFTER_PROJECT);
+    let (project, after) = parts.split_at(end.map_or(parts.len(), |behind_first| behind_first + 1));
     if org.contains('/') || project.len() == 1 || project.contains(&"") {
         return None;
     }
@@ -86,13 +80,28 @@ mod tests {
                 "pay/api/envs/dev/actions/refresh_runner",
                 "pay%2Fapi/envs/dev/actions/refresh_runner",
             ),
+            ("pay/api/envs/dev/schedules", "pay%2Fapi/envs/dev/schedules"),
+            ("pay/api/envs/envs/schedules/envs", "pay%2Fapi/envs/envs/schedules/envs"),
+            ("envs/api/envs/dev/schedules/nightly", "envs%2Fapi/envs/dev/schedules/nightly"),
+            ("pay/api/envs/dev/drift", "pay%2Fapi/envs/dev/drift"),
+            ("pay/api/envs/dev/drift/actions/check", "pay%2Fapi/envs/dev/drift/actions/check"),
         ];
         for (given, sent) in cases {
             let path = |rest| format!("/orgs/acme/projects/{rest}");
             assert_eq!(with_whole_project(&path(given)), Some(path(sent)), "{given}");
             assert_eq!(with_whole_project(&path(sent)), None, "{sent} is as it was sent");
         }
-        for other in ["shop", "shop/envs", "envs/envs", "shop/envs/dev", "", "/", "a//b", "a/"] {
+        for other in [
+            "shop",
+            "shop/envs",
+            "envs/envs",
+            "envs/envs/dev/schedules",
+            "shop/envs/dev",
+            "",
+            "/",
+            "a//b",
+            "a/",
+        ] {
             assert_eq!(
                 with_whole_project(&format!("/orgs/acme/projects/{other}")),
                 None,

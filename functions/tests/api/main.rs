@@ -74,6 +74,7 @@ mod runner_sizes;
 mod runner_variables;
 mod runners;
 mod runs;
+mod schedules;
 mod scoped_roles;
 mod secret_inputs;
 mod secret_stores;

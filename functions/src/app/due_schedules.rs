@@ -1,0 +1,142 @@
+//! Requests the deployments of schedules that are due.
+//!
+//! The request comes before the schedule's next due time is written. If this process ends in between, the next pass repeats the
+//! request under the same idempotency key, which leads to the same deployment. So a due time that two processes take, or one
+//! process twice, runs once.
+
+use super::deploy::Idempotency;
+use super::{App, scheduled_request};
+use crate::app::error::{AppError, ErrorKind};
+use canyon_domain::deployment::Deployment;
+use canyon_domain::ids::{OrgUuid, PrincipalId};
+use canyon_domain::inventory::Environment;
+use canyon_domain::schedule::{Decision, RunResult, Schedule};
+use canyon_store::StoreError;
+use canyon_store::outcome::Saved;
+use canyon_store::schedules::DueSchedule;
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+/// The most schedules of one pass; the next pass takes the others.
+const MAX_DUE: u16 = 50;
+/// How long Canyon remembers which deployment a due time has led to: longer than any outage after which a schedule with
+/// `run_once` requests a due time that an earlier process may have requested.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+impl App {
+    /// Acts on the schedules that are due. Returns how many due times it has dealt with. A schedule that fails is logged and
+    /// stays due.
+    ///
+    /// # Errors
+    ///
+    /// The due schedules cannot be read.
+    pub async fn run_due_schedules(&self) -> Result<usize, AppError> {
+        let due = self.table.due_schedules(self.now(), MAX_DUE).await?;
+        let mut done = 0;
+        for one in due {
+            // The future is large.
+            match Box::pin(self.run_due_schedule(&one)).await {
+                Ok(true) => done += 1,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(
+                        org = %one.org, env = %one.env.0, schedule = %one.id, reason = error.message(),
+                        "a due schedule failed; it stays due"
+                    );
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Whether this call has moved the schedule on.
+    async fn run_due_schedule(&self, due: &DueSchedule) -> Result<bool, AppError> {
+        let Some(mut schedule) = self.table.schedule(due.org, due.env, &due.id).await? else {
+            return Ok(false);
+        };
+        let now = self.now();
+        let (due_at, is_missed) = match schedule.decide(now) {
+            Decision::Wait => return Ok(false),
+            Decision::Run(due_at) => (due_at, false),
+            Decision::SkipMissed(due_at) => (due_at, true),
+        };
+        let found = self.table.environment(due.org, &schedule.project, &schedule.env).await?;
+        let Some(environment) = found.filter(|found| found.uuid == schedule.env_uuid) else {
+            // It was created while its environment was deleted.
+            schedule.due_at = None;
+            schedule.version += 1;
+            return Ok(self.table.expire_schedule(due.org, &schedule, now).await? == Saved::Yes);
+        };
+        let result = if is_missed {
+            self.missed(due.org, &schedule, due_at).await?
+        } else {
+            self.request_run(due.org, &schedule, &environment, due_at).await?
+        };
+        tracing::info!(
+            org = %schedule.org_id, project = %schedule.project, env = %schedule.env, schedule = %schedule.id, due_at = %due_at,
+            result = ?result, "a schedule was due"
+        );
+        schedule.record(due_at, result, now);
+        Ok(self.table.save_schedule(due.org, &schedule, None).await? == Saved::Yes)
+    }
+
+    async fn request_run(
+        &self,
+        org: OrgUuid,
+        schedule: &Schedule,
+        environment: &Environment,
+        due_at: Timestamp,
+    ) -> Result<RunResult, AppError> {
+        if self.is_still_running(org, schedule).await? {
+            return Ok(RunResult::PreviousStillRunning);
+        }
+        let key = key_of(schedule, due_at);
+        let by = schedule.principal(org);
+        let requested = match scheduled_request::of(schedule, environment) {
+            Ok(order) => self.deploy(&by, &order, Some(&key)).await,
+            // The environment may have changed since an earlier process requested this due time.
+            Err(refusal) => {
+                let before = self.repeated(org, None, Some(&key)).await?;
+                before.ok_or(refusal)
+            }
+        };
+        match requested {
+            Ok(deployment) => Ok(RunResult::Requested(deployment.id)),
+            Err(error) if error.is_transient() || error.kind() == ErrorKind::TooMany => Err(error),
+            Err(refusal) => Ok(RunResult::Refused(refusal.message().to_owned())),
+        }
+    }
+
+    /// A process that ended before it wrote the next due time may have requested this one.
+    async fn missed(
+        &self,
+        org: OrgUuid,
+        schedule: &Schedule,
+        due_at: Timestamp,
+    ) -> Result<RunResult, AppError> {
+        let key = key_of(schedule, due_at);
+        let before = self.repeated(org, None, Some(&key)).await?;
+        Ok(before.map_or(RunResult::Missed, |deployment| RunResult::Requested(deployment.id)))
+    }
+
+    async fn is_still_running(
+        &self,
+        org: OrgUuid,
+        schedule: &Schedule,
+    ) -> Result<bool, StoreError> {
+        let Some(last) = schedule.last_deployment else { return Ok(false) };
+        let last = self.table.deployment(org, last).await?;
+        Ok(last.is_some_and(|last: Deployment| !last.status.is_terminal()))
+    }
+}
+
+fn key_of(schedule: &Schedule, due_at: Timestamp) -> Idempotency {
+    let key = schedule.key_of(due_at);
+    Idempotency {
+        // The author of a schedule may change between two requests of one due time, and so may what it requests.
+        of: PrincipalId(Uuid::nil()).into(),
+        body: key.clone(),
+        key,
+        life: REMEMBERED,
+    }
+}
