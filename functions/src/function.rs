@@ -118,10 +118,20 @@ impl Events {
         match inner["detail-type"].as_str() {
             Some(deploy_requests::DETAIL_TYPE) => self.deploy_requested(event).await,
             Some("ECS Task State Change") => self.task_changed(&inner["detail"]).await,
+            // The rule that also begins a sweep each minute.
+            Some("Scheduled Event") => self.minute_passed().await,
             other => {
                 tracing::warn!(detail_type = other, "ignored an event of an unexpected type");
                 Ok(json!({ "ignored": "no event of this type is expected" }))
             }
+        }
+    }
+
+    /// Requests the deployments of due schedules.
+    async fn minute_passed(&self) -> Result<Value, BoxError> {
+        match Box::pin(self.app.run_due_schedules()).await {
+            Ok(count) => Ok(json!({ "due_schedules": count })),
+            Err(error) => Err(error.message().into()),
         }
     }
 

@@ -38,13 +38,14 @@ pub(crate) struct Assignment {
 
 /// Below these keys, a text's form decides its type. Every other member at the top of a request is
 /// text, so that `--set description=123` keeps the text as typed.
-const CONFIGURATIONS: [&str; 6] = [
+const CONFIGURATIONS: [&str; 7] = [
     "runner_configuration",
     "state_storage_configuration",
     "store_configuration",
     "credentials",
     "job",
     "agents",
+    "spec",
 ];
 
 /// The members at the top of a request that are lists or objects themselves.
@@ -59,8 +60,16 @@ const STRUCTURED: [&str; 7] = [
 ];
 
 /// The members at the top of a request that are typed too: true, false, or `null` for "no limit".
-const TYPED: [&str; 5] =
-    ["disabled", "run_untagged_jobs", "migrate", "deletion_protection", "approval"];
+const TYPED: [&str; 8] = [
+    "disabled",
+    "run_untagged_jobs",
+    "migrate",
+    "deletion_protection",
+    "approval",
+    "enabled",
+    "every_seconds",
+    "reconcile",
+];
 
 impl Assignment {
     /// Splits `path=value`.

@@ -17,9 +17,9 @@ pub(crate) struct BodyArguments {
     ///
     /// `update` changes only that value, and keeps the rest of what is stored.
     ///
-    /// Below `runner_configuration`, `state_storage_configuration`, `store_configuration`, `deletion_protection`, `job`
-    /// and `agents`, and for `disabled`, `run_untagged_jobs` and `migrate`, `true`, `3` and `null` are typed values unless quoted, and `[..]`
-    /// and `{..}` are lists and objects; everywhere else a value is text.
+    /// Below `runner_configuration`, `state_storage_configuration`, `store_configuration`, `deletion_protection`, `job`, `agents`
+    /// and `spec`, and for `disabled`, `run_untagged_jobs`, `migrate`, `enabled`, `every_seconds` and `reconcile`, `true`, `3` and `null`
+    /// are typed values unless quoted, and `[..]` and `{..}` are lists and objects; everywhere else a value is text.
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
     /// Take values from YAML: `@file`, `-` for stdin, or the YAML itself

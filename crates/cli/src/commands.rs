@@ -35,6 +35,7 @@ pub(crate) mod refresh_runner;
 pub(crate) mod retention;
 mod role_scopes;
 pub(crate) mod rollback;
+pub(crate) mod schedules;
 mod secret_flags;
 pub(crate) mod show;
 pub(crate) mod state;

@@ -11,6 +11,7 @@ mod containers;
 mod environment_file;
 mod launching;
 mod listener;
+mod schedules;
 
 use canyon_functions::App;
 use canyon_functions::app::agent_registry::AgentRegistry;
@@ -191,6 +192,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         data_dir,
     };
     let mut launching = tokio::spawn(launching::run(app.clone(), org, ends, embedded, launch));
+    let schedules = tokio::spawn(schedules::run(app.clone()));
     let router = canyon_functions::http::router(app, Some(issuers), &HttpSettings::default());
     // Registered before the address is printed, so that a signal that comes now is handled.
     let signals = end_signals();
@@ -201,6 +203,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     let asked = launching::until_asked(asked_to_end(signals), &mut launching).await;
     drop(ending);
     launching.abort();
+    schedules.abort();
     asked?;
     // Long polls are cut after a moment; their callers retry.
     let _ = tokio::time::timeout(DRAIN, server).await;

@@ -2,15 +2,14 @@
 
 use crate::conditional::Item;
 use crate::deployment_lists::string;
-use crate::items::{Condition, delete, key_item, number, put, text, to_item};
+use crate::items::{Condition, delete, number, put, text, to_item};
 use crate::outcome::{Created, Deleted, Saved};
 use crate::page::{Page, PageRequest, Partition};
 use crate::table::{GSI2, PK, SK, TTL};
 use crate::{StoreError, Table, audit, keys};
-use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
+use aws_sdk_dynamodb::types::TransactWriteItem;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::ids::{EnvUuid, OrgUuid};
-use canyon_domain::inventory::Environment;
 use canyon_domain::schedule::{MAX_SCHEDULES, Schedule, ScheduleId};
 use jiff::Timestamp;
 
@@ -25,12 +24,8 @@ pub struct DueSchedule {
     pub id: ScheduleId,
 }
 
-/// Index into the references that [`Table::create_schedule`] checks.
-const ENVIRONMENT: usize = 1;
-
 impl Table {
-    /// Creates a schedule. Keys: the schedule, its environment, audit; on condition that its id is free (`Exists`) and that its
-    /// environment is the one that was read (`Missing(1)`). 6 write units, and one in `gsi2`.
+    /// Creates a schedule. Keys: the schedule, audit; on condition that its id is free. 4 write units, and one in `gsi2`.
     ///
     /// # Errors
     ///
@@ -39,21 +34,14 @@ impl Table {
     pub async fn create_schedule(
         &self,
         org: OrgUuid,
-        environment: &Environment,
         schedule: &Schedule,
         record: &AuditRecord,
     ) -> Result<Created, StoreError> {
         const OPERATION: &str = "create schedule";
-        let items = vec![
-            put(self, item(OPERATION, org, schedule)?, Condition::absent()),
-            self.environment_exists(org, environment),
-            audit::record(self, org, record)?,
-        ];
-        Ok(match self.transact(OPERATION, schedule.id.as_str(), items).await? {
-            Ok(()) => Created::Yes,
-            Err(failed) if failed.first() == ENVIRONMENT => Created::Missing(ENVIRONMENT),
-            Err(_) => Created::Exists,
-        })
+        let item = item(OPERATION, org, schedule)?;
+        let items = vec![put(self, item, Condition::absent()), audit::record(self, org, record)?];
+        let done = self.transact(OPERATION, schedule.id.as_str(), items).await?;
+        Ok(if done.is_ok() { Created::Yes } else { Created::Exists })
     }
 
     /// Writes a changed schedule, with the audit record of a replacement; on condition that it has the version before. One write
@@ -204,19 +192,6 @@ impl Table {
         let all = self.all_schedules(org, env).await?;
         let key = |schedule: &Schedule| keys::schedule(org, env, &schedule.id);
         Ok(all.iter().map(|schedule| delete(self, &key(schedule), Condition::default())).collect())
-    }
-
-    /// Part of a transaction: requires that the environment is the one that was read, in any version.
-    fn environment_exists(&self, org: OrgUuid, environment: &Environment) -> TransactWriteItem {
-        let key = keys::environment(org, &environment.project_id, &environment.id);
-        let condition = Condition::created(environment.created_at);
-        let check = ConditionCheck::builder()
-            .table_name(self.name())
-            .set_key(Some(key_item(&key)))
-            .condition_expression(condition.expression)
-            .set_expression_attribute_values(Some(condition.values))
-            .build();
-        TransactWriteItem::builder().set_condition_check(check.ok()).build()
     }
 }
 

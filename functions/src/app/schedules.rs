@@ -90,10 +90,9 @@ impl App {
         record.details = in_words(&settings);
         let place = (by.org_id.clone(), project.clone(), env.clone(), environment.uuid);
         let schedule = Schedule::new(id, place, settings, by.into(), record.at);
-        match self.table.create_schedule(by.org, &environment, &schedule, &record).await? {
+        match self.table.create_schedule(by.org, &schedule, &record).await? {
             Created::Yes => Ok(schedule),
-            Created::Exists => Err(exists(&schedule.id, (project, env))),
-            Created::Missing(_) => Err(AppError::not_found("environment", env)),
+            Created::Exists | Created::Missing(_) => Err(exists(&schedule.id, (project, env))),
         }
     }
 

@@ -1,6 +1,6 @@
 //! `canyon create`.
 
-use super::{definition_files, exposed_variables, role_scopes, token};
+use super::{definition_files, exposed_variables, role_scopes, schedules, token};
 use crate::answer::json;
 use crate::body::BodyArguments;
 use crate::error::CliError;
@@ -65,6 +65,14 @@ enum What {
     },
     #[command(flatten)]
     Plain(plain_resource::Create),
+    /// A schedule of an environment: what Canyon requests for it at set times
+    #[command(
+        visible_alias = "schedules",
+        after_help = "\
+Example:
+  canyon create schedule shop dev nightly --set=kind=deploy --set='cron=0 4 * * MON-FRI' --set=timezone=Europe/Berlin"
+    )]
+    Schedule(schedules::Written),
     /// An organization with a random name; for the operator of a Canyon, with the operator's token
     #[command(visible_alias = "organizations")]
     Organization,
@@ -99,6 +107,7 @@ pub(crate) async fn run(
             let (kind, id, body) = plain.parts();
             named(Resource::new(Kind::Plain(kind), id), &body)?
         }
+        What::Schedule(given) => return schedules::create(given, client, output).await,
         What::Organization => return organization(client, output).await,
         What::Token(arguments) => return token::create(arguments, client, output).await,
     };

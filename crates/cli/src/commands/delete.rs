@@ -3,7 +3,7 @@
 mod wait;
 
 use self::wait::Wait;
-use crate::commands::{named_variables, retention};
+use crate::commands::{named_variables, retention, schedules};
 use crate::confirm;
 use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
@@ -63,6 +63,9 @@ enum What {
     },
     #[command(flatten)]
     Plain(plain_resource::Delete),
+    /// A schedule of an environment; deployments that it has requested go on
+    #[command(visible_alias = "schedules")]
+    Schedule(schedules::Deleted),
     /// Variables of the organization, or of a project, an environment type or an environment
     #[command(
         visible_aliases = ["variables", "var"],
@@ -96,6 +99,7 @@ pub(crate) async fn run(
             is_forced = force;
             Resource::new(Kind::Plain(kind), id)
         }
+        What::Schedule(given) => return schedules::delete(given, client, output).await,
         What::Retention => return retention::delete(client, output).await,
         What::Token { id } => Resource::new(Kind::Token, id),
         What::Variable(given) => return named_variables::unset(given, client, output).await,

@@ -1,7 +1,7 @@
 //! `canyon get`.
 
 use crate::answer::json;
-use crate::commands::{named_variables, retention};
+use crate::commands::{named_variables, retention, schedules};
 use crate::deployment_target;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -47,6 +47,9 @@ enum What {
     },
     #[command(flatten)]
     Plain(plain_resource::Get),
+    /// A schedule of an environment, with its next times and its history
+    #[command(visible_alias = "schedules")]
+    Schedule(schedules::One),
     /// An agent
     #[command(visible_alias = "agents")]
     Agent {
@@ -88,6 +91,7 @@ pub(crate) async fn run(
             let (kind, id) = plain.parts();
             Resource::new(Kind::Plain(kind), id)
         }
+        What::Schedule(one) => return schedules::get(one, client, output).await,
         What::Agent { id } => Resource::new(Kind::Agent, id),
         What::Variable(given) => return named_variables::get(given, client, output).await,
         What::Retention => return retention::get(client, output).await,

@@ -1,7 +1,7 @@
 //! `canyon list`.
 
 use crate::answer::json;
-use crate::commands::{approve, audit, git_credentials, variable_uses, variables};
+use crate::commands::{approve, audit, git_credentials, schedules, variable_uses, variables};
 use crate::deployment_overview;
 use crate::environment_resources;
 use crate::error::CliError;
@@ -51,6 +51,9 @@ enum What {
     },
     #[command(flatten)]
     Plain(plain_resource::List),
+    /// Schedules of an environment, with their next time and their last result
+    #[command(visible_alias = "schedule")]
+    Schedules(schedules::Place),
     /// Limits on how many jobs run at once, and the deployments that count against them
     #[command(visible_alias = "limit")]
     Limits,
@@ -146,6 +149,7 @@ pub(crate) async fn run(
         What::GitCredentials(given) => return git_credentials::list(&given, client, output).await,
         What::Variables(given) => return variables::list(given, client, output).await,
         What::VariableUses(given) => return variable_uses::run(given, client, output).await,
+        What::Schedules(place) => return schedules::list(place, client, output).await,
         What::Limits => (Kind::ConcurrencyLimit, None, vec![]),
         What::Agents { pending } => {
             let filter = pending.then(|| ("state", "pending".to_owned()));

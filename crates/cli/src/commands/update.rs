@@ -1,6 +1,6 @@
 //! `canyon update`.
 
-use super::{exposed_variables, role_scopes, type_protection};
+use super::{exposed_variables, role_scopes, schedules, type_protection};
 use crate::body::BodyArguments;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -59,6 +59,9 @@ enum What {
     },
     #[command(flatten)]
     Plain(plain_resource::Update),
+    /// A schedule of an environment; its later deployments are in your name
+    #[command(visible_alias = "schedules")]
+    Schedule(schedules::Written),
     /// An agent: `labels`, by which runners choose it, `run_untagged_jobs`, `disabled`
     #[command(visible_alias = "agents")]
     Agent {
@@ -92,6 +95,7 @@ pub(crate) async fn run(
             let (kind, id, body) = plain.parts();
             (Resource::new(Kind::Plain(kind), id), body)
         }
+        What::Schedule(given) => return schedules::update(given, client, output).await,
         What::Agent { id, body } => (Resource::new(Kind::Agent, id), body),
         What::Organization { body } => {
             (Resource::new(Kind::Organization, client.org().to_owned()), body)

@@ -48,6 +48,7 @@ mod retention;
 mod runner_checks;
 mod runner_profiles;
 mod runner_rules;
+mod schedules;
 mod service_accounts;
 #[cfg(feature = "s3")]
 mod signed_urls;
