@@ -161,7 +161,15 @@ impl World {
         if operation.id == "updateRunnerInAnEnvironment" {
             path.push_str("?dry_run=true");
         }
+        if operation.id.ends_with("Schedule") {
+            // An earlier caller may have deleted it.
+            let project = project.replace('/', "%2F");
+            let path = format!("/projects/{project}/envs/{env}/schedules");
+            self.api.post(&path, schedule(filled("{scheduleId}"))).await;
+        }
         let body = match operation.id.as_str() {
+            "createSchedule" => Some(schedule("other")),
+            "replaceSchedule" => Some(json!({ "kind": "destroy", "cron": "@weekly" })),
             "createDeployment" => {
                 let mut body = order(project, env);
                 body["is_dry_run"] = json!(true);
@@ -203,6 +211,10 @@ fn filled(segment: &str) -> &str {
 fn order(project: &str, env: &str) -> Value {
     let module = json!({ "source": "inline", "source_code": CODE });
     json!({ "project_id": project, "env_id": env, "mode": "deploy", "module": module })
+}
+
+fn schedule(id: &str) -> Value {
+    json!({ "id": id, "kind": "destroy", "cron": "@daily" })
 }
 
 /// `deployer project_id=shop env_type_id=dev` in the form of the API.

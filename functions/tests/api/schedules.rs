@@ -135,7 +135,7 @@ async fn every_fault_of_a_body_is_named_and_nothing_is_written() {
         ),
         (json!({ "spec": { "modul": {} } }), &["spec.modul"]),
         (
-            json!({ "spec": { "module": { "source": "inline", "source_code": CODE }, "secret_inputs": { "a": "b" } } }),
+            json!({ "spec": { "module": { "source": "inline", "source_code": CODE }, "secret_inputs": { "a": "long enough" } } }),
             &["spec.secret_inputs"],
         ),
         (
