@@ -53,6 +53,7 @@ mod provider_mirrors;
 mod retention;
 mod runner_pages;
 mod runner_variables;
+mod schedules;
 mod secret_stores;
 mod seed;
 mod service_accounts;

@@ -37,6 +37,8 @@ mod main_job;
 #[path = "../e2e/order.rs"]
 mod order;
 mod poison;
+#[path = "../e2e/schedules.rs"]
+mod schedules;
 #[path = "../e2e/seed.rs"]
 mod seed;
 #[path = "../e2e/sources.rs"]

@@ -270,7 +270,7 @@ fn times(of: &Value) -> String {
 /// Puts the columns of a table into a row.
 fn show(row: &mut Value) {
     row["times"] = times(row).into();
-    row["next_due_at"] = row["next_due_at"][0].take();
+    row["next_due_at"] = row["next_due_at"].get(0).cloned().unwrap_or_default();
     let last = row["last"].take();
     let id = last["deployment_id"].as_str().map(|id| format!("deployment {id}"));
     let skipped = || last["skipped"].as_str().map(|reason| format!("skipped: {reason}"));
@@ -312,5 +312,8 @@ mod tests {
         show(&mut row);
         let shown = ["times", "next_due_at", "last"].map(|name| row[name].as_str().unwrap());
         assert_eq!(shown, ["every 300 s", "2026-01-01T00:00:00Z", "skipped: missed"]);
+        let mut ended = json!({ "at": "2026-01-01T00:00:00Z", "next_due_at": [] });
+        show(&mut ended);
+        assert_eq!((&ended["next_due_at"], &ended["last"]), (&Value::Null, &Value::Null));
     }
 }

@@ -11,6 +11,7 @@ use canyon_domain::schedule::{
 use canyon_store::meter::Meter;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::PageRequest;
+use canyon_store::table::SK;
 use canyon_store::{Table, keys};
 use uuid::Uuid;
 
@@ -99,7 +100,7 @@ async fn ten_thousand_schedules_that_are_not_due_cost_one_request(table: Table) 
             let env = EnvUuid(Uuid::from_u128(batch * 25 + n));
             let mut item = item.clone();
             let sk = keys::schedule(org, env, &one.id).sk;
-            item.insert("sk".to_owned(), AttributeValue::S(sk));
+            item.insert(SK.to_owned(), AttributeValue::S(sk));
             let put = PutRequest::builder().set_item(Some(item)).build().unwrap();
             WriteRequest::builder().put_request(put).build()
         });
