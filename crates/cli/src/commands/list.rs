@@ -193,15 +193,7 @@ pub(crate) async fn run(
         }
         What::Resources { project, environment } => {
             let environment = Resource::environment(project, environment);
-            let found = environment_resources::read(client, &environment).await?;
-            let mut rows: Vec<Value> = found.iter().map(json).collect::<Result<_, _>>()?;
-            if output.format == Format::Table {
-                for row in &mut rows {
-                    row["last_check"] = row["last_check"]["status"].take();
-                }
-            }
-            output.list(rows, &RESOURCE_COLUMNS)?;
-            return Ok(Exit::Ok);
+            return resources(&environment, client, output).await;
         }
         What::Audit(filter) => return audit::run(filter, client, output).await,
     };
@@ -223,6 +215,22 @@ pub(crate) async fn run(
         }
     }
     output.list(items, kind.columns())?;
+    Ok(Exit::Ok)
+}
+
+async fn resources(
+    environment: &Resource,
+    client: &Client,
+    output: Output,
+) -> Result<Exit, CliError> {
+    let found = environment_resources::read(client, environment).await?;
+    let mut rows: Vec<Value> = found.iter().map(json).collect::<Result<_, _>>()?;
+    if output.format == Format::Table {
+        for row in &mut rows {
+            row["last_check"] = row["last_check"]["status"].take();
+        }
+    }
+    output.list(rows, &RESOURCE_COLUMNS)?;
     Ok(Exit::Ok)
 }
 

@@ -51,14 +51,9 @@ fn a_runner_is_created_from_a_file_and_single_values() {
 fn each_kind_has_its_path_in_the_api() {
     let environment = json(200, &value!({"id": "dev"}));
     let stored = value!({"state_storage_configuration": {"type": "local", "path": "/a"}});
-    let schedule = value!({
-        "id": "nightly", "kind": "drift", "cron": "@daily", "timezone": "UTC", "enabled": true, "on_missed": "skip",
-        "reconcile": true, "next_due_at": [], "history": [],
-    });
     let server = CannedServer::start([
         ("GET /projects/shop/envs/dev", environment),
         ("GET /runners/r", json(200, &stored)),
-        ("GET /projects/shop/envs/dev/schedules/nightly", json(200, &schedule)),
     ]);
     for call in [
         "create runner-rule --set=runner_id=laptop",
@@ -77,12 +72,6 @@ fn each_kind_has_its_path_in_the_api() {
         "list accounts",
         "update account myAccount --set name=ours --set credentials.session_name=null",
         "delete account myAccount",
-        "create schedule shop dev nightly --set=kind=deploy --set=cron=@daily --set=enabled=false",
-        "create schedule pay/eu dev once --set=kind=destroy --set=at=2030-01-01T00:00:00Z --yes",
-        "get schedule shop dev nightly",
-        "list schedules shop dev",
-        "update schedule shop dev nightly --set=every_seconds=900",
-        "delete schedule shop dev nightly",
         "create token --role deployer --expires-in 60",
         "create token --role viewer --expires-in never --scoped-role deployer:env_type_id=development",
         "create token --scoped-role admin:project_id=pay/eu --scoped-role viewer:project_id=shop,env_id=blue",

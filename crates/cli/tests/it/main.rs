@@ -20,6 +20,7 @@ mod named_roles;
 mod notices;
 mod retention;
 mod rollback;
+mod schedules;
 mod state;
 mod status;
 mod terminal;
