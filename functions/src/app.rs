@@ -57,6 +57,7 @@ mod people;
 pub(crate) mod permissions;
 mod polled_jobs;
 mod projects;
+mod reconciling;
 pub(crate) mod remote_runners;
 mod repetitions;
 mod resource_jobs;

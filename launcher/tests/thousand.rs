@@ -146,6 +146,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         accept_state: false,
         max_deletions: None,
         partial: false,
+        reconciles: false,
         supersede: None,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),

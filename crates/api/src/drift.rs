@@ -33,6 +33,10 @@ pub struct Drift {
     /// The check that waits or runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checking: Option<Uuid>,
+    /// Until when drift leads to no deployment: two deployments within 24 hours have undone it, and it came back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub reconcile_suspended_until: Option<Timestamp>,
     /// How many resources the state has.
     pub num_resources: u32,
     /// How many of them differ, without those that the environment ignores.
@@ -52,6 +56,7 @@ impl From<&Environment> for Drift {
             checked_at: known.checked_at,
             deployment_id: known.check.map(|id| id.0),
             checking: known.checking.map(|id| id.0),
+            reconcile_suspended_until: known.suspended_until(),
             num_resources: known.found.num_resources,
             num_drifted: known.found.num_drifted,
             num_ignored: known.found.num_ignored,

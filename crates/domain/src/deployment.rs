@@ -217,6 +217,9 @@ pub struct Deployment {
     /// Its plan leaves out resources of the module (`-target`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// With [`Mode::Drift`]: drift that it finds leads to a deployment of what was deployed last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reconciles: bool,
     /// Its source, if a newer deployment of that source may replace it while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supersede: Option<SourceId>,

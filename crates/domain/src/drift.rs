@@ -10,7 +10,7 @@ pub use ignore::{IgnoreRule, MAX_IGNORED};
 use crate::deployment::{Deployment, Mode, Status};
 use crate::ids::DeploymentId;
 use crate::inventory::Environment;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of changed resources that a check reports.
@@ -19,6 +19,11 @@ pub const MAX_CHANGES: usize = 500;
 pub const MAX_ATTRIBUTES: usize = 20;
 /// How many checks of one runner run at once: many become due at the same time, and none is urgent.
 pub const MAX_CHECKS_AT_ONCE: u32 = 4;
+
+/// How many deployments undo drift within [`RECONCILE_WINDOW`]: another program may change the same resources again and again.
+pub const MAX_RECONCILED: usize = 2;
+/// See [`MAX_RECONCILED`].
+pub const RECONCILE_WINDOW: SignedDuration = SignedDuration::from_hours(24);
 
 /// Why a resource would be changed by a deployment of the same thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -114,6 +119,9 @@ pub struct DriftRecord {
     /// The check that waits or runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checking: Option<DeploymentId>,
+    /// When the last deployments were requested that undo drift.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reconciled: Vec<Timestamp>,
     /// What counts for nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<IgnoreRule>,
@@ -124,6 +132,22 @@ impl DriftRecord {
         if self.status != status {
             (self.status, self.since) = (status, at);
         }
+    }
+
+    /// Records that a deployment is requested which undoes the drift. `false` if there were too many: none is requested then.
+    pub fn begin_reconciliation(&mut self, now: Timestamp) -> bool {
+        self.reconciled.retain(|at| now.duration_since(*at) < RECONCILE_WINDOW);
+        let may = self.reconciled.len() < MAX_RECONCILED;
+        if may {
+            self.reconciled.push(now);
+        }
+        may
+    }
+
+    /// Until when drift leads to no deployment, because it came back too often.
+    pub fn suspended_until(&self) -> Option<Timestamp> {
+        let first = self.reconciled.first().filter(|_| self.reconciled.len() >= MAX_RECONCILED)?;
+        first.checked_add(RECONCILE_WINDOW).ok()
     }
 
     /// Records the end of `check`, unless a deployment has come first.

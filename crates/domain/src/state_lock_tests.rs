@@ -40,6 +40,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
         accept_state: false,
         max_deletions: None,
         partial: false,
+        reconciles: false,
         supersede: None,
         created_at: at(0),
         created_by: PrincipalId(Uuid::from_u128(9)),

@@ -75,6 +75,8 @@ pub struct DeploymentRequest {
     pub asks_approval: bool,
     /// It replaces those that wait: see [`canyon_domain::superseding`].
     pub supersedes: bool,
+    /// With [`Mode::Drift`]: drift that is found leads to a deployment.
+    pub reconciles: bool,
 }
 
 impl DeploymentRequest {
@@ -352,6 +354,7 @@ impl App {
             accept_state: order.accept_state,
             max_deletions: order.max_deletions,
             partial: bundle.options.is_partial(),
+            reconciles: order.reconciles,
             supersede: order.supersedes.then(|| SourceId::of(&bundle.module.source)),
             created_at: now,
             created_by: by.id,

@@ -103,6 +103,7 @@ pub(crate) fn parse(body: DeploymentCreateBody) -> Result<DeploymentRequest, Fie
         state_command,
         asks_approval: body.approval.is_some(),
         supersedes: body.supersede == Some(Supersede::Queued),
+        reconciles: false,
     };
     faults.into_result(order)
 }

@@ -56,6 +56,7 @@ impl DeploymentRequest {
             state_command: None,
             asks_approval: false,
             supersedes: false,
+            reconciles: false,
         }
     }
 }

@@ -135,5 +135,6 @@ fn destruction(
         state_command: None,
         asks_approval: false,
         supersedes: false,
+        reconciles: false,
     }
 }

@@ -130,6 +130,7 @@ impl App {
         let saved = self.table.end_deployment(of.org, &deployment, now, Some(&record)).await?;
         if saved == Saved::Yes {
             self.changes.ended(Due { org: of.org, id: of.deployment });
+            Box::pin(self.reconcile(of.org, &deployment)).await;
         }
         Ok(saved)
     }

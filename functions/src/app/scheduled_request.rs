@@ -18,28 +18,33 @@ pub(super) fn of(
 ) -> Result<DeploymentRequest, AppError> {
     let (project, env) = (&schedule.project, &schedule.env);
     match &schedule.settings.work {
-        ScheduledWork::Drift { reconcile } => check_for_drift(*reconcile),
-        ScheduledWork::Deploy { spec: Some(spec) } => Ok(of_spec(spec, project, env)?),
-        ScheduledWork::Deploy { spec: None } => {
-            let applied = environment.module.applied.ok_or_else(|| {
-                AppError::conflict(format!(
-                    "nothing is deployed to environment `{env}`, so there is nothing to deploy again"
-                ))
-            })?;
-            let body = json!({
-                "project_id": project, "env_id": env, "mode": "rollback", "rollback_to_deployment_id": applied.0,
-            });
-            plain(&body)
+        ScheduledWork::Drift { reconcile } => {
+            let (project, env) = (project.clone(), env.clone());
+            let check = DeploymentRequest::drift_check(project, env);
+            Ok(DeploymentRequest { reconciles: *reconcile, ..check })
         }
+        ScheduledWork::Deploy { spec: Some(spec) } => Ok(of_spec(spec, project, env)?),
+        ScheduledWork::Deploy { spec: None } => of_last(project, env, environment),
         ScheduledWork::Destroy => {
             plain(&json!({ "project_id": project, "env_id": env, "mode": "destroy" }))
         }
     }
 }
 
-/// The only place where the request for a check for drift is built.
-fn check_for_drift(_reconcile: bool) -> Result<DeploymentRequest, AppError> {
-    Err(AppError::conflict("this version of Canyon has no checks for drift"))
+/// The request to deploy again what was deployed last.
+pub(super) fn of_last(
+    project: &ProjectId,
+    env: &EnvId,
+    environment: &Environment,
+) -> Result<DeploymentRequest, AppError> {
+    let applied = environment.module.applied.ok_or_else(|| {
+        AppError::conflict(format!(
+            "nothing is deployed to environment `{env}`, so there is nothing to deploy again"
+        ))
+    })?;
+    plain(&json!({
+        "project_id": project, "env_id": env, "mode": "rollback", "rollback_to_deployment_id": applied.0,
+    }))
 }
 
 /// A request that Canyon itself has written.

@@ -41,9 +41,10 @@ fn describe(things: &str, name: &str) -> (RefOr<Schema>, String) {
     match things {
         "archives" => described(String::schema(), "SHA-256 in 64 lower case hexadecimal digits."),
         "attempts" => described(u32::schema(), "The attempt."),
-        "concurrency-limits" => {
-            described(String::schema(), "`organization`, `runner:ID`, `project:ID` or `checks:RUNNER`.")
-        }
+        "concurrency-limits" => described(
+            String::schema(),
+            "`organization`, `runner:ID`, `project:ID` or `checks:RUNNER`.",
+        ),
         "env-types" => described(String::schema(), "The environment type."),
         "envs" => described(String::schema(), "The environment."),
         "orgs" => described(String::schema(), "The organization."),

@@ -362,6 +362,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         accept_state: false,
         max_deletions: None,
         partial: false,
+        reconciles: false,
         supersede: None,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),

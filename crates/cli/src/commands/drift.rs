@@ -154,6 +154,11 @@ fn text(details: &DriftDetails) -> String {
             drift.num_resources
         ),
     };
+    if let Some(until) = drift.reconcile_suspended_until {
+        text.push_str(&format!(
+            "drift leads to no deployment until {until}: it came back after two of them\n"
+        ));
+    }
     if let Some(check) = drift.checking {
         text.push_str(&format!("check {check} waits or runs\n"));
     }

@@ -305,6 +305,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         accept_state: false,
         max_deletions: None,
         partial: false,
+        reconciles: false,
         supersede: None,
         created_at: now,
         created_by: PrincipalId(Uuid::from_u128(9)),

@@ -159,6 +159,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         accept_state: false,
         max_deletions: None,
         partial: false,
+        reconciles: false,
         supersede: None,
         created_at: at(second),
         created_by: principal(),
