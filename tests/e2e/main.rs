@@ -19,6 +19,7 @@ mod arrows;
 mod cancel;
 mod confirming;
 mod connections;
+mod deleted_elsewhere;
 mod deploy_here;
 mod deploy_local;
 mod deployment_inputs;
