@@ -19,6 +19,8 @@ mod companion;
 mod disorder;
 #[path = "../e2e/doctor.rs"]
 mod doctor;
+#[path = "../e2e/drift.rs"]
+mod drift;
 #[path = "../e2e/duplicates.rs"]
 mod duplicates;
 mod faults;
