@@ -11,7 +11,7 @@ use canyon_domain::schedule::{
 use canyon_store::meter::Meter;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::PageRequest;
-use canyon_store::table::SK;
+use canyon_store::table::{PK, SK};
 use canyon_store::{Table, keys};
 use uuid::Uuid;
 
@@ -99,8 +99,9 @@ async fn ten_thousand_schedules_that_are_not_due_cost_one_request(table: Table) 
         let puts = (0..25_u128).map(|n| {
             let env = EnvUuid(Uuid::from_u128(batch * 25 + n));
             let mut item = item.clone();
-            let sk = keys::schedule(org, env, &one.id).sk;
-            item.insert(SK.to_owned(), AttributeValue::S(sk));
+            let key = keys::schedule(org, env, &one.id);
+            item.insert(PK.to_owned(), AttributeValue::S(key.pk));
+            item.insert(SK.to_owned(), AttributeValue::S(key.sk));
             let put = PutRequest::builder().set_item(Some(item)).build().unwrap();
             WriteRequest::builder().put_request(put).build()
         });
