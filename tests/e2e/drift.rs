@@ -9,10 +9,12 @@ use canyon_api::deployment::Deployment;
 use canyon_api::drift::DriftDetails;
 use canyon_api::plan::PlannedAction;
 use canyon_domain::drift::{DriftKind, DriftStatus};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const PLATFORM: &str = if cfg!(target_arch = "aarch64") { "linux_arm64" } else { "linux_amd64" };
 
@@ -57,7 +59,7 @@ impl Site {
     }
 }
 
-/// Replaces a file by a pipe without a writer: whoever reads it waits.
+/// Replaces a file by a pipe without a writer: a program that reads it waits.
 fn block(file: &Path) {
     fs::remove_file(file).unwrap();
     let made = Command::new("mkfifo").arg(file).status().unwrap();
@@ -171,4 +173,46 @@ async fn a_check_gives_its_slot_to_a_deployment_of_another_environment() {
     let ended = site.end(&check).await;
     assert_eq!(ended.status, "cancelled", "{ended:?}");
     assert_eq!(site.drift().await.drift.checking, None);
+}
+
+/// A schedule of checks whose only due time is soon.
+async fn schedule_check(site: &Site, id: &str, reconcile: bool) {
+    let at = Timestamp::now() + SignedDuration::from_secs(5);
+    let body = json!({ "id": id, "kind": "drift", "at": at, "reconcile": reconcile });
+    site.make(&["projects", PROJECT, "envs", ENV, "schedules"], &body).await;
+}
+
+/// Waits until the environment's drift is as `wanted`.
+async fn until_drift(site: &Site, wanted: impl Fn(&DriftDetails) -> bool) -> DriftDetails {
+    let begun = Instant::now();
+    loop {
+        let found = site.drift().await;
+        if wanted(&found) {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_mins(2), "{found:#?}\n{}", site.server.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_finds_drift_at_its_time_and_another_undoes_it() {
+    let site = site().await;
+    let folder = site.server.path("files");
+    site.deploy(inline(&module(&folder))).await;
+    fs::write(folder.join("note"), "edited").unwrap();
+    schedule_check(&site, "watch", false).await;
+    let is_drifted = |found: &DriftDetails| found.drift.status == DriftStatus::Drifted;
+    let found = until_drift(&site, is_drifted).await;
+    assert_eq!(found.changes[0].address, "local_file.note");
+    assert_eq!(fs::read_to_string(folder.join("note")).unwrap(), "edited", "it only looks");
+
+    schedule_check(&site, "repair", true).await;
+    let is_undone = |found: &DriftDetails| found.drift.status == DriftStatus::InSync;
+    let found = until_drift(&site, is_undone).await;
+    assert_eq!(fs::read_to_string(folder.join("note")).unwrap(), "a note");
+    assert_eq!(found.history.len(), 2, "{found:#?}");
+    let newest = site.server.canyon(&["list", "deployments", "-o", "json"]);
+    let newest: Value = serde_json::from_str(newest.done()).unwrap();
+    assert_eq!(newest[0]["mode"], "rollback", "what was deployed last, again: {newest}");
 }
