@@ -97,15 +97,11 @@ impl Times {
             Self::Cron(cron) => cron.next_after(after),
             Self::At(at) => Some(*at).filter(|at| *at > after),
             Self::Every { seconds, from } => {
-                let passed = after.as_second().checked_sub(from.as_second())?;
-                let seconds = i64::from(*seconds).max(1);
-                let first = passed.div_euclid(seconds).max(0).checked_mul(seconds)?;
-                // Milliseconds of `from` may put the first one at or before `after`.
-                let nth = |count: i64| {
-                    let distance = first.checked_add(seconds.checked_mul(count)?)?;
-                    from.checked_add(SignedDuration::from_secs(distance)).ok()
-                };
-                [nth(1)?, nth(2)?].into_iter().find(|at| *at > after)
+                let distance = i128::from(*seconds).max(1) * 1_000_000_000;
+                let (from, after) = (from.as_nanosecond(), after.as_nanosecond());
+                // `from` itself is no due time.
+                let count = ((after - from).div_euclid(distance) + 1).max(1);
+                Timestamp::from_nanosecond(from + count * distance).ok()
             }
         }
     }

@@ -208,6 +208,6 @@ proptest! {
         let distance = next.duration_since(from).as_millis();
         prop_assert!(next > after && distance % (i128::from(seconds) * 1_000) == 0);
         let before = next - SignedDuration::from_secs(seconds.into());
-        prop_assert!(before <= after || before == from);
+        prop_assert!(before <= after || before == from, "{} {}", before, after);
     }
 }
