@@ -97,6 +97,9 @@ async fn api_first() -> Site {
         let answer = reqwest::get(format!("{}/{path}", site.server.url())).await.unwrap();
         assert!(answer.status().is_success(), "{path}: {answer:?}");
     }
+    // The owner of variables must exist when they are written.
+    let set = site.server.canyon(&["set", "variable", "--project", PROJECT, "GREETING=hello"]);
+    set.done();
     let (digest, bytes) = archive(&[("main.tf", THIRTY)]);
     client.put_archive(&digest, bytes.into()).await.unwrap();
     site.deploy(from(&format!("sha256:{digest}"))).await;

@@ -3,7 +3,6 @@
 use crate::container_world::succeeds;
 use crate::harness::{Api, faults, message};
 use crate::job::{furnished, order};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 fn with(code: &str, inputs: &Value) -> Value {
@@ -80,7 +79,6 @@ async fn only_deployments_of_one_environment_for_one_thing_are_compared() {
     let absent = uuid::Uuid::nil().to_string();
     assert_eq!(diff(&api, &one, &absent).await.0, 404);
     assert_eq!(diff(&api, &absent, "").await.0, 404);
-    let path = format!("/deployments/{one}/actions/diff?from=x");
-    let refused = api.call_as(&api.token, Method::POST, &path, None).await;
+    let refused = api.act(&format!("/deployments/{one}/actions/diff?from=x")).await;
     assert_eq!((refused.0, faults(&refused).is_empty()), (400, false), "{}", message(&refused));
 }

@@ -1,7 +1,8 @@
 //! Schedules: what a request may say, who may write one, and what becomes of each due time.
 
+use crate::container_world::{begin_accepted, succeeds};
 use crate::harness::{Answer, Api, faults, message};
-use crate::job::{CODE, Job, deploy, environment, furnished, run, stored};
+use crate::job::{CODE, Job, deploy, environment, furnished, order, run, stored};
 use canyon_domain::schedule::Schedule;
 use canyon_store::outcome::{Created, Deleted};
 use reqwest::Method;
@@ -355,11 +356,38 @@ async fn the_schedules_of_an_environment_go_with_it() {
 }
 
 #[tokio::test]
-async fn a_check_for_drift_is_not_there_yet() {
+async fn a_schedule_begins_a_check_for_drift_and_undoes_what_it_finds_twice_a_day() {
     let api = furnished().await;
-    deploy(&api).await;
-    api.make(PATH, json!({ "id": "nightly", "kind": "drift", "every_seconds": 900 })).await;
-    api.clock.advance(Duration::from_mins(16));
-    pass(&api).await;
-    assert_eq!(history(&api).await, ["this version of Canyon has no checks for drift"]);
+    let first = succeeds(&api, order()).await;
+    let schedule =
+        json!({ "id": "nightly", "kind": "drift", "every_seconds": 900, "reconcile": true });
+    api.make(PATH, schedule).await;
+    let change =
+        json!({ "address": "a.b", "action": "update", "kind": "outside", "attributes": ["x"] });
+    let drift = json!({ "num_resources": 1, "num_drifted": 1, "changes": [change] });
+    let found = json!({ "status": "success", "phase": "plan", "drift": drift });
+    for round in 1..=3 {
+        api.clock.advance(Duration::from_mins(16));
+        assert_eq!(pass(&api).await, 1);
+        let shown = api.get("/projects/shop/envs/main/drift").await.1;
+        let check = shown["checking"].as_str().unwrap().to_owned();
+        let (job, _) = begin_accepted(&api, &check).await;
+        assert_eq!(job.result(&api, found.clone()).await.0, 204);
+        let waiting = api.get("/deployments?status=queued").await.1["items"].clone();
+        let suspended =
+            &api.get("/projects/shop/envs/main/drift").await.1["reconcile_suspended_until"];
+        if round == 3 {
+            assert_eq!((waiting, suspended.is_string()), (json!([]), true), "it came back twice");
+            continue;
+        }
+        assert_eq!(waiting[0]["rollback_to_deployment_id"], first.as_str(), "{round} {waiting}");
+        assert_eq!(waiting[0]["mode"], "rollback");
+        let id = waiting[0]["id"].as_str().unwrap();
+        let (job, _) = begin_accepted(&api, id).await;
+        assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
+        job.succeed(&api).await;
+    }
+    let records = api.audit().await;
+    let undone = records.iter().filter(|record| record.starts_with("drift.reconcile "));
+    assert_eq!(undone.count(), 2);
 }
