@@ -113,17 +113,16 @@ async fn a_file_that_is_edited_elsewhere_is_drift_until_a_deployment_puts_it_rig
     assert_eq!(all[0]["env_id"], ENV, "{all}");
 
     // What is ignored counts for nothing, and is shown.
-    let ignore = |rules: &str| {
-        let set = format!("--set=drift_ignore={rules}");
-        site.server.canyon(&["update", "environment", PROJECT, ENV, &set]).done();
+    let update = |set: &str| {
+        site.server.canyon(&["update", "environment", PROJECT, ENV, set]).done();
     };
-    ignore(r#"[{"address":"local_file.gree*"}]"#);
+    update(r#"--set-yaml=drift_ignore: [{address: "local_file.gree*"}]"#);
     let ended = site.checked().await;
     assert_succeeded(&ended);
     let found = site.drift().await;
     assert_eq!((found.drift.status, found.drift.num_ignored), (DriftStatus::InSync, 1));
     assert!(found.changes[0].ignored);
-    ignore("[]");
+    update("--set-yaml=drift_ignore: []");
     assert_succeeded(&site.checked().await);
     assert_eq!(site.drift().await.drift.status, DriftStatus::Drifted);
 
