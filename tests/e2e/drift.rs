@@ -72,7 +72,7 @@ async fn a_file_that_is_edited_elsewhere_is_drift_until_a_deployment_puts_it_rig
     let folder = site.server.path("files");
     let check = |site: &Site| site.server.canyon(&["drift", "check", PROJECT, ENV, "--wait"]);
     assert_eq!(check(&site).code, 9, "nothing was deployed");
-    let deployed = site.deploy(inline(&module(&folder))).await;
+    let deployed = site.deploy(inline(module(&folder))).await;
     assert_eq!(site.drift().await.drift.status, DriftStatus::Unknown);
     let clean = check(&site);
     assert_eq!(clean.code, 0, "{}", clean.snapshot());
@@ -126,7 +126,7 @@ async fn a_file_that_is_edited_elsewhere_is_drift_until_a_deployment_puts_it_rig
     assert_succeeded(&site.checked().await);
     assert_eq!(site.drift().await.drift.status, DriftStatus::Drifted);
 
-    let again = site.deploy(inline(&module(&folder))).await;
+    let again = site.deploy(inline(module(&folder))).await;
     assert_eq!(counts(&again), (1, 0, 0));
     let found = site.drift().await;
     assert_eq!((found.drift.status, found.changes.len()), (DriftStatus::InSync, 0));
@@ -138,7 +138,7 @@ async fn a_file_that_is_edited_elsewhere_is_drift_until_a_deployment_puts_it_rig
 async fn a_deployment_ends_the_check_of_its_environment_and_does_not_wait_for_it() {
     let site = site().await;
     let folder = site.server.path("files");
-    site.deploy(inline(&module(&folder))).await;
+    site.deploy(inline(module(&folder))).await;
     block(&folder.join("greeting"));
     let check = site.client.check_drift(PROJECT, ENV).await.unwrap().id.to_string();
     site.until(&check, "the check", |check| check.status == "running").await;
@@ -147,7 +147,7 @@ async fn a_deployment_ends_the_check_of_its_environment_and_does_not_wait_for_it
     // The check has the pipe open; a deployment finds a file again.
     fs::remove_file(folder.join("greeting")).unwrap();
     fs::write(folder.join("greeting"), "hello").unwrap();
-    site.deploy(inline(&module(&folder))).await;
+    site.deploy(inline(module(&folder))).await;
     let ended = site.end(&check).await;
     assert_eq!(ended.status, "cancelled", "{ended:?}");
     assert!(ended.status_message.contains("a deployment comes first"), "{ended:?}");
@@ -162,7 +162,7 @@ async fn a_check_gives_its_slot_to_a_deployment_of_another_environment() {
     let limit = json!({ "max_jobs": 1 });
     site.client.put(&["concurrency-limits", "organization"], &limit).await.unwrap();
     let folder = site.server.path("files");
-    site.deploy(inline(&module(&folder))).await;
+    site.deploy(inline(module(&folder))).await;
     site.environment("other").await;
     block(&folder.join("greeting"));
     let check = site.client.check_drift(PROJECT, ENV).await.unwrap().id.to_string();

@@ -35,15 +35,10 @@ fn ended(number: u128, mode: &str, status: &str, phase: &str) -> Deployment {
     serde_json::from_value(value).unwrap()
 }
 
-fn found(addresses: Option<&str>) -> Option<Box<DriftFinding>> {
+fn found(addresses: Option<&str>) -> DriftFinding {
     let num_drifted = u32::from(addresses.is_some());
     let addresses = addresses.map(str::to_owned);
-    Some(Box::new(DriftFinding {
-        num_resources: 3,
-        num_drifted,
-        addresses,
-        ..DriftFinding::default()
-    }))
+    DriftFinding { num_resources: 3, num_drifted, addresses, ..DriftFinding::default() }
 }
 
 /// Ends `deployment`, which is a check that began before or has had the turn.
@@ -69,23 +64,23 @@ fn each_change_of_what_differs_is_news_once_and_a_deployment_ends_the_drift() {
     for (number, mode, ends, phase, finds, after, news) in [
         // Before the first check nothing is recorded.
         (1, "deploy", "succeeded", "apply", None, Unknown, None),
-        (2, "drift", "succeeded", "plan", found(None), InSync, None),
-        (3, "drift", "succeeded", "plan", found(Some("a")), Drifted, Some(Detected)),
-        (4, "drift", "succeeded", "plan", found(Some("a")), Drifted, None),
-        (5, "drift", "succeeded", "plan", found(Some("b")), Drifted, Some(Detected)),
+        (2, "drift", "succeeded", "plan", Some(found(None)), InSync, None),
+        (3, "drift", "succeeded", "plan", Some(found(Some("a"))), Drifted, Some(Detected)),
+        (4, "drift", "succeeded", "plan", Some(found(Some("a"))), Drifted, None),
+        (5, "drift", "succeeded", "plan", Some(found(Some("b"))), Drifted, Some(Detected)),
         (6, "drift", "failed", "plan", None, Failed, None),
         (7, "drift", "cancelled", "plan", None, Failed, None),
-        (8, "drift", "succeeded", "plan", found(Some("b")), Drifted, None),
+        (8, "drift", "succeeded", "plan", Some(found(Some("b"))), Drifted, None),
         (9, "deploy", "failed", "plan", None, Drifted, None),
         (10, "deploy", "failed", "apply", None, Unknown, None),
-        (11, "drift", "succeeded", "plan", found(Some("b")), Drifted, None),
-        (12, "drift", "succeeded", "plan", found(None), InSync, Some(Resolved)),
-        (13, "drift", "succeeded", "plan", found(Some("b")), Drifted, Some(Detected)),
+        (11, "drift", "succeeded", "plan", Some(found(Some("b"))), Drifted, None),
+        (12, "drift", "succeeded", "plan", Some(found(None)), InSync, Some(Resolved)),
+        (13, "drift", "succeeded", "plan", Some(found(Some("b"))), Drifted, Some(Detected)),
         (14, "rollback", "succeeded", "apply", None, InSync, Some(Resolved)),
         (15, "destroy", "succeeded", "apply", None, Unknown, None),
     ] {
         let mut deployment = ended(number, mode, ends, phase);
-        deployment.drift = finds;
+        deployment.drift = finds.map(Box::new);
         assert_eq!(end(&mut environment, &deployment), news, "news of {number}");
         assert_eq!(status(&environment), after, "after {number}");
     }
@@ -102,7 +97,7 @@ fn a_partial_deployment_and_one_of_a_resource_do_not_show_that_nothing_differs()
     let drifted = || {
         let mut environment = environment();
         let mut check = ended(1, "drift", "succeeded", "plan");
-        check.drift = found(Some("a"));
+        check.drift = Some(Box::new(found(Some("a"))));
         end(&mut environment, &check);
         environment
     };
@@ -132,7 +127,7 @@ fn a_check_begins_beside_an_empty_queue_and_gives_way_to_a_deployment() {
     assert_eq!(environment.overtake_check(), None);
     // Its result comes nevertheless.
     let mut late = ended(1, "drift", "succeeded", "plan");
-    late.drift = found(Some("a"));
+    late.drift = Some(Box::new(found(Some("a"))));
     let AfterEnd::Stay(after, next) = environment.after_end(&late) else { panic!("it stays") };
     assert_eq!((status(&after), next), (DriftStatus::Unknown, None));
     assert_eq!(after.queue.head(), Some(id(2)), "it was never in the queue");
@@ -144,7 +139,7 @@ fn what_a_check_leaves_says_nothing_of_the_module() {
     end(&mut environment, &ended(1, "deploy", "succeeded", "apply"));
     let module = environment.module.clone();
     let mut check = ended(2, "drift", "succeeded", "plan");
-    check.drift = found(None);
+    check.drift = Some(Box::new(found(None)));
     let state = json!({ "lineage": "l", "serial": 9, "resources": 0 });
     check.state = Some(serde_json::from_value(state).unwrap());
     end(&mut environment, &check);

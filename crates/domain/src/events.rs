@@ -205,13 +205,11 @@ impl DeploymentEvent {
 
     fn of_status(org: &OrgId, of: &Deployment) -> Option<Self> {
         match of.status {
-            Status::Queued if of.awaits_approval() => Self::awaiting(org, of),
-            Status::Queued => None,
+            Status::Queued | Status::Running if of.awaits_approval() => Self::awaiting(org, of),
             // A hint that the job is gone is a write too, and no claim.
             Status::Running if of.open_attempt().is_some_and(|attempt| attempt.suspected) => None,
-            Status::Running if of.awaits_approval() => Self::awaiting(org, of),
             Status::Running => Self::running(org, of).last(),
-            Status::Launching | Status::Cancelling => None,
+            Status::Queued | Status::Launching | Status::Cancelling => None,
             Status::Succeeded | Status::Failed | Status::Cancelled => Self::end(org, of),
         }
     }

@@ -327,7 +327,7 @@ async fn more_changes_than_a_reader_sees_are_cut_and_counted() {
     let api = deployed().await;
     let names: Vec<_> = (0..30).map(|number| format!("name_{number}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let all: Vec<_> = (0..MAX_CHANGES + 1)
+    let all: Vec<_> = (0..=MAX_CHANGES)
         .map(|number| {
             change(&format!("a.b[{number}]"), if number == 0 { &names } else { &["size"] })
         })

@@ -139,9 +139,10 @@ async fn a_retention_walks_the_checks_apart_and_a_removed_one_is_in_no_list(tabl
 /// Writes the first attempt of `of` with slot `number` of the organization's limit, as the launcher does.
 async fn launch(world: &World, of: &Deployment, number: u32) -> HeldSlot {
     let (mut deployment, mut environment) = (of.clone(), world.env(of.env.as_str()).await);
-    let fence = match of.mode.takes_turn() {
-        true => environment.queue.take(of.id).unwrap(),
-        false => environment.queue.fence,
+    let fence = if of.mode.takes_turn() {
+        environment.queue.take(of.id).unwrap()
+    } else {
+        environment.queue.fence
     };
     lifecycle::launch(&mut deployment, fence, hash("code"), LIMITS, at(20)).unwrap();
     let slot = ConcurrencySlot { scope: LimitScope::Organization, number };
