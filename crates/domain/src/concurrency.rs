@@ -185,10 +185,10 @@ mod tests {
             ),
             ("organization", 1, 1, "waiting for the one slot of the organization"),
             (
-                "checks:a",
+                "checks:laptop",
                 4,
                 4,
-                "waiting for one of the 4 slots of the checks for drift by runner `a`",
+                "waiting for one of the 4 slots of the checks for drift by runner `laptop`",
             ),
         ] {
             let (scope, updated_at) = (scope.parse().unwrap(), Timestamp::UNIX_EPOCH);

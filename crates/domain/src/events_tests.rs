@@ -109,7 +109,7 @@ fn plan(attempt: u32) -> KeptPlan {
 
 fn approval() -> Option<Box<Approval>> {
     let rule = serde_json::json!({
-        "required": "always", "count": 2, "forbid_author": true, "expires_seconds": 600,
+        "required": "always", "count": 2, "forbid_author": true, "expires_seconds": 600, "comment_required": false,
     });
     let rule: crate::approval::ApprovalRule = serde_json::from_value(rule).unwrap();
     Approval::by_rules(&[&rule]).map(Box::new)

@@ -72,7 +72,7 @@ async fn only_deployments_of_one_environment_for_one_thing_are_compared() {
     let one = succeeds(&api, with("a", &json!({}))).await;
     let mut elsewhere = with("a", &json!({}));
     elsewhere["env_id"] = json!("other");
-    let other = succeeds(&api, elsewhere).await;
+    let other = api.make("/deployments", elsewhere).await["id"].as_str().unwrap().to_owned();
     let (status, body) = diff(&api, &one, &other).await;
     assert_eq!(status, 400, "{body}");
     assert!(body.to_string().contains("fromDeploymentId"), "{body}");

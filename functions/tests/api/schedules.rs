@@ -2,7 +2,7 @@
 
 use crate::container_world::{begin_accepted, succeeds};
 use crate::harness::{Answer, Api, faults, message};
-use crate::job::{CODE, Job, deploy, environment, furnished, order, run, stored};
+use crate::job::{CODE, Job, environment, furnished, order, run, stored};
 use canyon_domain::schedule::Schedule;
 use canyon_store::outcome::{Created, Deleted};
 use reqwest::Method;
@@ -358,7 +358,7 @@ async fn the_schedules_of_an_environment_go_with_it() {
 #[tokio::test]
 async fn a_schedule_begins_a_check_for_drift_and_undoes_what_it_finds_twice_a_day() {
     let api = furnished().await;
-    let first = succeeds(&api, order()).await;
+    let mut last = succeeds(&api, order()).await;
     let schedule =
         json!({ "id": "nightly", "kind": "drift", "every_seconds": 900, "reconcile": true });
     api.make(PATH, schedule).await;
@@ -380,12 +380,13 @@ async fn a_schedule_begins_a_check_for_drift_and_undoes_what_it_finds_twice_a_da
             assert_eq!((waiting, suspended.is_string()), (json!([]), true), "it came back twice");
             continue;
         }
-        assert_eq!(waiting[0]["rollback_to_deployment_id"], first.as_str(), "{round} {waiting}");
+        assert_eq!(waiting[0]["rollback_to_deployment_id"], last.as_str(), "{round} {waiting}");
         assert_eq!(waiting[0]["mode"], "rollback");
         let id = waiting[0]["id"].as_str().unwrap();
         let (job, _) = begin_accepted(&api, id).await;
         assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
         job.succeed(&api).await;
+        id.clone_into(&mut last);
     }
     let records = api.audit().await;
     let undone = records.iter().filter(|record| record.starts_with("drift.reconcile "));
