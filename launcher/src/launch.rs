@@ -12,6 +12,7 @@ use canyon_domain::deployment::Deployment;
 use canyon_domain::environment_removal::RemovalTurn;
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::ids::{OrgId, OrgUuid};
+use canyon_domain::inventory::Environment;
 use canyon_domain::lifecycle::{self, START_RETRY_INTERVAL};
 use canyon_domain::waiting::Hold;
 use canyon_identity::bearer::{self, AttemptRef};
@@ -20,9 +21,45 @@ use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
+use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
+
+/// The fence of the next attempt, if the deployment may begin now. Otherwise it is changed: it waits, or has ended.
+fn take_turn(
+    environment: &mut Environment,
+    deployment: &mut Deployment,
+    now: Timestamp,
+) -> Option<u64> {
+    if !deployment.mode.takes_turn() {
+        if environment.may_check(Some(deployment.id)).is_err() {
+            lifecycle::overtake(deployment, now);
+            return None;
+        }
+        // A check draws no fence: it holds nothing that a later run could need.
+        return Some(environment.queue.fence);
+    }
+    let Some(fence) = environment.queue.take(deployment.id) else {
+        deployment.due_at = Some(now + QUEUE_CHECK);
+        return None;
+    };
+    let of_removal = match environment.removal_turn(deployment, now) {
+        RemovalTurn::Go => None,
+        RemovalTurn::Wait(until) => {
+            deployment.due_at = Some(until);
+            return None;
+        }
+        RemovalTurn::End(failure) => Some(failure),
+    };
+    let of_resource = || {
+        let refusal = environment.check_resource(deployment).err()?;
+        Some(Failure::new(FailureClass::Config, refusal.to_string()))
+    };
+    let Some(failure) = of_removal.or_else(of_resource) else { return Some(fence) };
+    lifecycle::end_without_attempt(deployment, Outcome::Failed(failure), now);
+    None
+}
 
 impl Launcher {
     /// Writes the next attempt with the environment's turn and fence, then starts its job. If this
@@ -42,38 +79,16 @@ impl Launcher {
             return self.save(due, deployment).await;
         };
         let is_check = !deployment.mode.takes_turn();
-        if is_check && environment.may_check(Some(due.id)).is_err() {
-            lifecycle::overtake(&mut deployment, now);
-            return self.save(due, deployment).await;
-        }
-        // A check draws no fence: it holds nothing that a later run could need.
-        let fence = Some(environment.queue.fence).filter(|_| is_check);
-        let Some(fence) = fence.or_else(|| environment.queue.take(deployment.id)) else {
-            deployment.due_at = Some(now + QUEUE_CHECK);
+        let Some(fence) = take_turn(&mut environment, &mut deployment, now) else {
             return self.save(due, deployment).await;
         };
         let overtaken = if is_check { None } else { environment.overtake_check() };
-        match environment.removal_turn(&deployment, now) {
-            RemovalTurn::Go => {}
-            RemovalTurn::Wait(until) => {
-                deployment.due_at = Some(until);
-                return self.save(due, deployment).await;
-            }
-            RemovalTurn::End(failure) => {
-                lifecycle::end_without_attempt(&mut deployment, Outcome::Failed(failure), now);
-                return self.save(due, deployment).await;
-            }
-        }
-        if let Err(refusal) = environment.check_resource(&deployment) {
-            let failure = Failure::new(FailureClass::Config, refusal.to_string());
-            lifecycle::end_without_attempt(&mut deployment, Outcome::Failed(failure), now);
-            return self.save(due, deployment).await;
-        }
         // While it waits, it keeps its environment's runner.
         let mut waiting = deployment.clone();
         let fallback;
         let resolved =
-            match self.taking_runner(due, &mut deployment, &environment, resolved).await? {
+            match Box::pin(self.taking_runner(due, &mut deployment, &environment, resolved)).await?
+            {
                 TakingRunner::Own => resolved,
                 TakingRunner::Fallback(runner) => {
                     fallback = runner;
@@ -91,7 +106,7 @@ impl Launcher {
         }
         if !is_check
             && !deployment.accept_state
-            && self.salvage_unfinished(due, environment.module_of(&deployment)).await?
+            && Box::pin(self.salvage_unfinished(due, environment.module_of(&deployment))).await?
         {
             return Ok(StepOutcome::Changed);
         }
@@ -105,7 +120,7 @@ impl Launcher {
             lifecycle::end_without_attempt(&mut deployment, Outcome::Failed(failure), now);
             return self.save(due, deployment).await;
         }
-        let slots = match self.concurrency_slots(due.org, &deployment, resolved).await? {
+        let slots = match Box::pin(self.concurrency_slots(due.org, &deployment, resolved)).await? {
             ConcurrencySlots::Free(slots) => slots,
             ConcurrencySlots::None { hold, reason, pause } => {
                 deadline::deferred(&mut waiting, hold, reason, now + pause);
@@ -139,12 +154,12 @@ impl Launcher {
             wake: Wake::None,
             record: None,
         };
-        match self.table.launch_deployment(due.org, &step, &slots).await? {
+        match Box::pin(self.table.launch_deployment(due.org, &step, &slots)).await? {
             Saved::Yes => {
                 if let Some(check) = overtaken {
-                    self.overtake_check(Due { id: check, ..due }).await?;
+                    Box::pin(self.overtake_check(Due { id: check, ..due })).await?;
                 }
-                self.start(due, deployment, resolved).await
+                Box::pin(self.start(due, deployment, resolved)).await
             }
             Saved::Lost => Ok(StepOutcome::Changed),
         }

@@ -101,7 +101,7 @@ impl Launcher {
                 self.save(due, deployment).await
             }
             Step::Launch => Box::pin(self.launch(due, deployment, resolved)).await,
-            Step::Start => self.start(due, deployment, resolved).await,
+            Step::Start => Box::pin(self.start(due, deployment, resolved)).await,
             Step::Observe => self.observe(due, deployment, resolved).await,
             Step::Stop => self.stop(due, deployment, resolved, StopMode::Graceful).await,
             Step::Kill => self.stop(due, deployment, resolved, StopMode::Kill).await,

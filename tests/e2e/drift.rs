@@ -198,7 +198,7 @@ async fn until_drift(site: &Site, wanted: impl Fn(&DriftDetails) -> bool) -> Dri
 async fn a_schedule_finds_drift_at_its_time_and_another_undoes_it() {
     let site = site().await;
     let folder = site.server.path("files");
-    site.deploy(inline(&module(&folder))).await;
+    site.deploy(inline(module(&folder))).await;
     fs::write(folder.join("note"), "edited").unwrap();
     schedule_check(&site, "watch", false).await;
     let is_drifted = |found: &DriftDetails| found.drift.status == DriftStatus::Drifted;

@@ -86,9 +86,8 @@ pub struct Claimed {
     pub report_format: u32,
 }
 
-/// The newest format of [`ReportBody`] and [`DeploymentResultsUpdateBody`]. Format 2 has `unwritten`, format 3
-/// has `fetched`, format 4 has `secret_outputs`, format 5 has `plan` and `stale_plan`, format 6 has `drift`. A
-/// Canyon that announces an older one refuses a body with a field that it does not know.
+/// The newest format of reports and results: 2 has `unwritten`, 3 `fetched`, 4 `secret_outputs`, 5 `plan`, 6 `drift`. A Canyon that
+/// announces an older one refuses a body with a field that it does not know.
 pub const REPORT_FORMAT: u32 = 6;
 
 fn first_format() -> u32 {
@@ -309,7 +308,7 @@ pub struct DeploymentResultsUpdateBody {
     /// The state has changed since the plan was made that the run was to apply: nothing was changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale_plan: bool,
-    /// With mode `drift`: what differs from what was deployed last.
+    /// With mode `drift`: what differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftReportBody>,
     /// The last parts of the streams.

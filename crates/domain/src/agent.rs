@@ -10,7 +10,6 @@ mod session;
 pub use candidate::{Candidate, Description};
 pub use session::{LEASE, Process, Session, SessionStart};
 
-use crate::agent_job::AgentJob;
 use crate::ids::{AgentId, PrincipalId, RunnerId};
 use crate::runner::RunnerType;
 use crate::runner::agents::AgentTarget;
@@ -223,16 +222,6 @@ impl Agent {
     pub fn has_room(&self, kind: RunnerType, now: Timestamp) -> bool {
         self.is_at_work(kind, now)
             && self.live_session(now).is_some_and(|session| session.running < session.concurrency)
-    }
-
-    /// Whether it has room for one more job like `job` now. A job in the background leaves a place for the others, if the agent
-    /// has more than one.
-    pub fn has_room_for(&self, job: &AgentJob, now: Timestamp) -> bool {
-        let is_left = |session: &Session| {
-            session.concurrency <= 1 || session.running + 1 < session.concurrency
-        };
-        let is_left = job.priority >= 0 || self.live_session(now).is_some_and(is_left);
-        self.has_room(job.spec.kind, now) && is_left
     }
 
     /// Whether it is connected and takes jobs of this type, now or when it has room again.

@@ -375,6 +375,18 @@ impl Offer {
     }
 }
 
+impl Agent {
+    /// Whether it has room for one more job like `job` now. A job in the background leaves a place for the others, if the agent
+    /// has more than one.
+    pub fn has_room_for(&self, job: &AgentJob, now: Timestamp) -> bool {
+        let is_left = |session: &crate::agent::Session| {
+            session.concurrency <= 1 || session.running + 1 < session.concurrency
+        };
+        let is_left = job.priority >= 0 || self.live_session(now).is_some_and(is_left);
+        self.has_room(job.spec.kind, now) && is_left
+    }
+}
+
 #[cfg(test)]
 #[path = "agent_job_tests.rs"]
 mod tests;

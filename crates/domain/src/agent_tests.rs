@@ -1,4 +1,5 @@
 use super::*;
+use crate::agent_job::AgentJob;
 use crate::deployment::Priority;
 use serde_json::json;
 

@@ -21,9 +21,9 @@ pub use crate::mode::Mode;
 use crate::requested_role::RequestedRole;
 use crate::resource_name::ResourceName;
 use crate::scoped_role::{ScopedRole, Target};
+use crate::source_id::SourceId;
 use crate::state_facts::StateReport;
 pub use crate::stored_results::StoredResults;
-use crate::superseding::SourceId;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 

@@ -23,14 +23,15 @@ use canyon_domain::resource::Resource;
 use canyon_domain::resource_count::Resources;
 use canyon_domain::run_kind::RunKind;
 use canyon_domain::scoped_role::ScopedRole;
+use canyon_domain::source_id::SourceId;
 use canyon_domain::state_command::StateCommand;
-use canyon_domain::superseding::SourceId;
 use canyon_domain::variables::secret_json::SecretJson;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployments::Accepted;
 use std::collections::BTreeMap;
 
 /// A request to deploy, parsed.
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 #[derive(Clone, Debug)]
 pub struct DeploymentRequest {
     /// The project.

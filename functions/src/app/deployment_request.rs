@@ -144,7 +144,9 @@ fn check_review_and_superseding(body: &DeploymentCreateBody, faults: &mut FieldE
             }
             _ => None,
         };
-        reason.into_iter().for_each(|reason| faults.add("approval", reason));
+        if let Some(reason) = reason {
+            faults.add("approval", reason);
+        }
     }
     if body.supersede == Some(Supersede::Queued) {
         let is_partial = !body.targets.is_empty() || !body.replace.is_empty();

@@ -203,11 +203,9 @@ impl App {
         let of = match (order.mode, &order.module) {
             _ if order.resource.is_some() => Self::repeated_for_resource(order, environment),
             _ if order.plan_of.is_some() => order.plan_of,
-            (Mode::Destroy | Mode::State | Mode::Drift, None) => {
-                self.applied_deployment(by, environment).await?
-            }
             (Mode::Rollback, _) => order.rollback_to,
-            (Mode::Deploy | Mode::Destroy | Mode::State | Mode::Drift, _) => None,
+            (Mode::Deploy, _) | (_, Some(_)) => None,
+            (_, None) => self.applied_deployment(by, environment).await?,
         };
         let Some(of) = of else { return Ok(own) };
         let authors = self.table.deployment(by.org, of).await?;
@@ -315,7 +313,7 @@ impl App {
         Ok(of)
     }
 
-    /// The module of a kept plan, as its run has fetched it.
+    /// That of a kept plan, as its run has fetched it.
     async fn module_of_plan(
         &self,
         by: &Principal,

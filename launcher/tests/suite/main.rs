@@ -18,4 +18,5 @@ mod profiles;
 mod retention;
 mod salvage;
 mod stop;
+mod time;
 mod world;

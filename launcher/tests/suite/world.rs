@@ -1,6 +1,7 @@
 //! A real table with organizations, and a launcher whose clock the test moves.
 
 use crate::platform::{Script, Scripted};
+pub(crate) use crate::time::{passes, until};
 use canyon_domain::attempt::{Claim, SecretHash};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::container::{ContainerJob, ContainerTask};
@@ -9,9 +10,8 @@ use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::{DeploymentId, EnvUuid, OrgId, OrgUuid, PrincipalId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus, EnvironmentType, Project};
-use canyon_domain::job::{Bundle, Inputs, LogLevel, Module};
+use canyon_domain::job::Bundle;
 use canyon_domain::module_record::ModuleRecord;
-use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::ports::{Clock, Entropy as _};
 use canyon_domain::runner::{RunnerDefinition, RunnerType};
 use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
@@ -28,7 +28,6 @@ use canyon_store::runners::RunnerRecord;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -388,36 +387,6 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
 }
 
 fn bundle() -> Bundle {
-    let module = Module {
-        source: "inline".parse().unwrap(),
-        source_code: Some(String::new()),
-        inputs: Inputs::new(),
-    };
-    Bundle {
-        resource: None,
-        container: None,
-        module,
-        sealed_inputs: std::collections::BTreeMap::new(),
-        encrypted_outputs_recipient: None,
-        encrypted_logs_recipient: None,
-        log_level: LogLevel::Info,
-        options: PlanOptions::default(),
-        state_command: None,
-    }
-}
-
-/// Waits until `is_so` is true.
-pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-/// Advances the time for all tasks that wait, without real time passing.
-pub(crate) async fn passes(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
+    let module = json!({ "source": "inline", "source_code": "" });
+    serde_json::from_value(json!({ "module": module })).unwrap()
 }

@@ -12,6 +12,7 @@ use canyon_api::client::Client;
 use canyon_api::drift::{DriftDetails, DriftedResource};
 use canyon_domain::drift::{DriftKind, DriftStatus};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 /// The environments to show.
 #[derive(Debug, clap::Args)]
@@ -32,7 +33,7 @@ pub(crate) struct Arguments {
     /// Show this environment in detail
     #[arg(requires = "project")]
     environment: Option<String>,
-    /// Only environments with this status: unknown, in_sync, drifted or failed
+    /// Only environments with this status: `unknown`, `in_sync`, `drifted` or `failed`
     #[arg(long, conflicts_with = "environment")]
     status: Option<String>,
 }
@@ -155,25 +156,26 @@ fn text(details: &DriftDetails) -> String {
         ),
     };
     if let Some(until) = drift.reconcile_suspended_until {
-        text.push_str(&format!(
-            "drift leads to no deployment until {until}: it came back after two of them\n"
-        ));
+        _ = writeln!(
+            text,
+            "drift leads to no deployment until {until}: it came back after two of them"
+        );
     }
     if let Some(check) = drift.checking {
-        text.push_str(&format!("check {check} waits or runs\n"));
+        _ = writeln!(text, "check {check} waits or runs");
     }
     if let Some(at) = drift.checked_at {
-        text.push_str(&format!("last checked at {at}\n"));
+        _ = writeln!(text, "last checked at {at}");
     }
     if let Some(check) = details.history.first().filter(|_| drift.status == DriftStatus::Failed) {
-        text.push_str(&format!("{}\n", printable(&check.message)));
+        _ = writeln!(text, "{}", printable(&check.message));
     }
     for change in changes.iter().filter(|change| !change.ignored) {
         text.push_str(&line(change));
     }
     let ignored: Vec<_> = changes.iter().filter(|change| change.ignored).collect();
     if !ignored.is_empty() {
-        text.push_str(&format!("{} ignored by the environment's `drift_ignore`\n", ignored.len()));
+        _ = writeln!(text, "{} ignored by the environment's `drift_ignore`", ignored.len());
         text.extend(ignored.into_iter().map(line));
     }
     if *truncated {
