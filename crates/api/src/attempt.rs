@@ -58,8 +58,7 @@ pub struct ClaimBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 253)]
     pub user: Option<String>,
-    /// The newest job format that the runner understands, as in the header [`JOB_FORMAT`], which a
-    /// proxy may remove.
+    /// The newest job format that the runner understands, as in the header [`JOB_FORMAT`], which a proxy may remove.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_format: Option<u32>,
 }
