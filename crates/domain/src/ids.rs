@@ -197,7 +197,16 @@ impl OrgId {
     }
 }
 
+/// What may follow a project in a URL, besides `envs`. A new project in a group has none of these names: API Gateway decodes the
+/// `/` of its id, and then `pay/variables` would be both a project and the variables of `pay`.
+pub const BELOW_PROJECT: [&str; 2] = ["variables", "git-credentials"];
+
 impl ProjectId {
+    /// Whether its id reads like a path below another project.
+    pub fn is_like_a_path(&self) -> bool {
+        self.0.rsplit_once('/').is_some_and(|(_, last)| BELOW_PROJECT.contains(&last))
+    }
+
     /// The number of segments of the path: 1 for a plain project.
     pub fn depth(&self) -> usize {
         self.0.split('/').count()

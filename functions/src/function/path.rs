@@ -2,6 +2,7 @@
 
 use axum::http::uri::PathAndQuery;
 use axum::http::{Request, Uri};
+use canyon_domain::ids::BELOW_PROJECT;
 use lambda_http::RequestExt as _;
 use lambda_http::request::RequestContext;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -53,11 +54,20 @@ fn without_stage<'a>(path: &'a str, stage: Option<&str>) -> Option<&'a str> {
 /// first segment ends the project, whatever comes then: `envs/{env}`, `envs/{env}/schedules/{id}`, `envs/{env}/drift/actions/check`.
 const AFTER_PROJECT: &str = "envs";
 
+/// How many segments belong to the project.
+fn end_of_project(parts: &[&str]) -> usize {
+    if let Some(behind_first) = parts.iter().skip(1).position(|part| *part == AFTER_PROJECT) {
+        return behind_first + 1;
+    }
+    let ends_below =
+        parts.len() > 1 && parts.last().is_some_and(|last| BELOW_PROJECT.contains(last));
+    parts.len() - usize::from(ends_below)
+}
+
 fn with_whole_project(path: &str) -> Option<String> {
     let (org, rest) = path.strip_prefix("/orgs/")?.split_once("/projects/")?;
     let parts: Vec<&str> = rest.split('/').collect();
-    let end = parts.iter().skip(1).position(|part| *part == AFTER_PROJECT);
-    let (project, after) = parts.split_at(end.map_or(parts.len(), |behind_first| behind_first + 1));
+    let (project, after) = parts.split_at(end_of_project(&parts));
     if org.contains('/') || project.len() == 1 || project.contains(&"") {
         return None;
     }
@@ -84,6 +94,9 @@ mod tests {
             ("pay/api/envs/envs/schedules/envs", "pay%2Fapi/envs/envs/schedules/envs"),
             ("envs/api/envs/dev/schedules/nightly", "envs%2Fapi/envs/dev/schedules/nightly"),
             ("pay/api/envs/dev/drift", "pay%2Fapi/envs/dev/drift"),
+            ("pay/api/envs/dev/variables", "pay%2Fapi/envs/dev/variables"),
+            ("pay/api/variables", "pay%2Fapi/variables"),
+            ("pay/variables/git-credentials", "pay%2Fvariables/git-credentials"),
             ("pay/api/envs/dev/drift/actions/check", "pay%2Fapi/envs/dev/drift/actions/check"),
         ];
         for (given, sent) in cases {
@@ -94,6 +107,9 @@ mod tests {
         for other in [
             "shop",
             "shop/envs",
+            "shop/variables",
+            "variables/git-credentials",
+            "variables",
             "envs/envs",
             "envs/envs/dev/schedules",
             "shop/envs/dev",

@@ -39,7 +39,11 @@ async fn create(
 ) -> Result<(StatusCode, Json<Project>), ApiError> {
     let mut faults = FieldErrors::default();
     let body = body.value;
-    let id = fields::id(&mut faults, "id", &body.id);
+    let id: Option<ProjectId> = fields::id(&mut faults, "id", &body.id);
+    if id.as_ref().is_some_and(ProjectId::is_like_a_path) {
+        let reason = "ends like a path of the API: in a group, no project is called `variables` or `git-credentials`";
+        faults.add("id", reason);
+    }
     let name = fields::display_name_or_id(&mut faults, body.display_name, &body.id);
     let profile = body.profile.and_then(|given| profile(&mut faults, &given));
     let (Some(id), Some(name), true) = (id, name, faults.is_empty()) else {

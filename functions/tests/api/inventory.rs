@@ -38,6 +38,11 @@ async fn an_environment_type_is_made_read_renamed_listed_and_deleted() {
 async fn a_project_may_be_a_path_of_groups() {
     let api = Api::start().await;
     let made = api.make("/projects", json!({ "id": "payments/eu/api" })).await;
+    for id in ["payments/variables", "payments/eu/git-credentials"] {
+        let refused = api.post("/projects", json!({ "id": id })).await;
+        assert_eq!((refused.0, faults(&refused)), (400, vec!["id"]), "it is a path of the API");
+    }
+    api.make("/projects", json!({ "id": "variables" })).await;
     insta::assert_snapshot!(settled(&made), @r#"
     {
       "created_at": "[time]",
