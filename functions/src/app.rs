@@ -27,6 +27,7 @@ pub mod deploy;
 pub mod deploy_requests;
 pub(crate) mod deployment_diffs;
 mod deployment_end;
+mod deployment_order;
 pub(crate) mod deployment_request;
 mod drift;
 mod due_schedules;

@@ -1,6 +1,7 @@
 //! Checks for drift give way to deployments.
 
 use crate::{LaunchError, Launcher};
+use canyon_domain::causes::Causes;
 use canyon_domain::concurrency::HeldSlot;
 use canyon_domain::ids::OrgUuid;
 use canyon_domain::lifecycle;
@@ -12,9 +13,17 @@ use canyon_store::outcome::Saved;
 const MAX_TRIES: u32 = 10;
 
 impl Launcher {
+    /// Ends the check that a deployment of its environment has overtaken. A failure must not delay that deployment: the check runs
+    /// to its end then, and its environment does not count its result.
+    pub(crate) async fn end_overtaken(&self, check: Due) {
+        if let Err(error) = Box::pin(self.overtake_check(check)).await {
+            tracing::warn!(error = %Causes(&error), check = %check.id, "cannot stop a check for drift");
+        }
+    }
+
     /// Ends a check, because a deployment comes first. If this process dies before that is written, the check runs to its end,
     /// and its environment does not count its result.
-    pub(crate) async fn overtake_check(&self, check: Due) -> Result<(), LaunchError> {
+    async fn overtake_check(&self, check: Due) -> Result<(), LaunchError> {
         for _ in 0..MAX_TRIES {
             let Some(mut deployment) = self.table.deployment(check.org, check.id).await? else {
                 return Ok(());

@@ -157,7 +157,7 @@ impl Launcher {
         match Box::pin(self.table.launch_deployment(due.org, &step, &slots)).await? {
             Saved::Yes => {
                 if let Some(check) = overtaken {
-                    Box::pin(self.overtake_check(Due { id: check, ..due })).await?;
+                    self.end_overtaken(Due { id: check, ..due }).await;
                 }
                 Box::pin(self.start(due, deployment, resolved)).await
             }

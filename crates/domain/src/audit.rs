@@ -57,6 +57,19 @@ impl AuditRecord {
         }
     }
 
+    /// The record that Canyon requests a deployment which undoes the drift that `check` has found.
+    pub fn of_reconciliation(id: Uuid, at: Timestamp, check: &Deployment) -> Self {
+        Self {
+            id,
+            at,
+            by: PrincipalId(Uuid::nil()),
+            action: "drift.reconcile".to_owned(),
+            subject: format!("projects/{}/envs/{}", check.project, check.env),
+            by_right: "canyon".to_owned(),
+            details: vec![format!("found by the check {}", check.id)],
+        }
+    }
+
     /// The record that Canyon has read, after the deployment's end, that its job could not write the state: until an
     /// administrator accepts a state, deployments of its environment are refused.
     pub fn of_salvage(id: Uuid, at: Timestamp, deployment: &Deployment) -> Self {

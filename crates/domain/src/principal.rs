@@ -1,7 +1,7 @@
 //! Principals and their roles.
 
 use crate::grant::GrantedBy;
-use crate::ids::{OrgId, OrgUuid, PrincipalId, ProjectId, RunnerId};
+use crate::ids::{EnvId, OrgId, OrgUuid, PrincipalId, ProjectId, RunnerId};
 pub use crate::role::Role;
 use crate::scoped_role::{ScopedRole, Target};
 use jiff::{SignedDuration, Timestamp};
@@ -119,6 +119,20 @@ impl Principal {
         let org_id = OrgId::none();
         let (role, scoped_roles, sign_in) = (Role::Viewer, Vec::new(), SignIn::default());
         Self { id, org, org_id, role, scoped_roles, runner: None, operator: true, sign_in }
+    }
+
+    /// A principal in whose name Canyon deploys to one environment: it may read what `reader` may, and deploy there.
+    pub fn to_deploy(
+        id: PrincipalId,
+        (org, org_id): (OrgUuid, OrgId),
+        reader: (Role, Vec<ScopedRole>),
+        (project, env): (&ProjectId, &EnvId),
+    ) -> Self {
+        let (role, mut scoped_roles) = reader;
+        let here = ScopedRole::new(Role::Deployer).in_project(project.clone());
+        scoped_roles.push(ScopedRole { env: Some(env.clone()), ..here });
+        let sign_in = SignIn::default();
+        Self { id, org, org_id, role, scoped_roles, runner: None, operator: false, sign_in }
     }
 
     /// Which caller it is.

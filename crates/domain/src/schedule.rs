@@ -10,7 +10,7 @@ use crate::ids::{
     DeploymentId, EnvId, EnvUuid, MAX_ID_LENGTH, OrgId, OrgUuid, PrincipalId, ProjectId,
     is_hyphenated, text_id,
 };
-use crate::principal::{Principal, Role, SignIn};
+use crate::principal::{Principal, Role};
 use crate::scoped_role::ScopedRole;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -336,18 +336,9 @@ impl Schedule {
     /// The principal of its requests: its author, which may deploy to this environment and read what it was allowed to read when
     /// it wrote the schedule.
     pub fn principal(&self, org: OrgUuid) -> Principal {
-        let here = ScopedRole::new(Role::Deployer).in_project(self.project.clone());
-        let here = ScopedRole { env: Some(self.env.clone()), ..here };
-        Principal {
-            id: self.author.id,
-            org,
-            org_id: self.org_id.clone(),
-            role: self.author.role,
-            scoped_roles: self.author.scoped_roles.iter().cloned().chain([here]).collect(),
-            runner: None,
-            operator: false,
-            sign_in: SignIn::default(),
-        }
+        let reader = (self.author.role, self.author.scoped_roles.clone());
+        let org = (org, self.org_id.clone());
+        Principal::to_deploy(self.author.id, org, reader, (&self.project, &self.env))
     }
 }
 

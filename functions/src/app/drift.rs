@@ -10,8 +10,6 @@ use canyon_domain::drift::{
 };
 use canyon_domain::ids::{EnvId, OrgUuid, ProjectId};
 use canyon_domain::inventory::Environment;
-use canyon_domain::job::LogLevel;
-use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::{Principal, Role};
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::blob_keys::BlobKey;
@@ -19,7 +17,6 @@ use canyon_store::deployment_lists::DeploymentFilter;
 use canyon_store::page::{Page, PageRequest};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
 
 /// How many checks a reader sees.
 const HISTORY: u32 = 30;
@@ -34,30 +31,8 @@ struct StoredDrift {
 impl DeploymentRequest {
     /// The request of a check.
     pub(crate) fn drift_check(project: ProjectId, env: EnvId) -> Self {
-        Self {
-            project,
-            env,
-            mode: Mode::Drift,
-            plan_only: true,
-            module: None,
-            resource: None,
-            secret_inputs: BTreeMap::new(),
-            rollback_to: None,
-            plan_of: None,
-            priority: Priority::Background,
-            agent: None,
-            role: None,
-            accept_state: false,
-            max_deletions: None,
-            encrypted_outputs_recipient: None,
-            encrypted_logs_recipient: None,
-            log_level: LogLevel::default(),
-            options: PlanOptions::default(),
-            state_command: None,
-            asks_approval: false,
-            supersedes: false,
-            reconciles: false,
-        }
+        let check = Self::new(Mode::Drift, project, env);
+        Self { plan_only: true, priority: Priority::Background, ..check }
     }
 }
 

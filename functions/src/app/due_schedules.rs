@@ -8,20 +8,16 @@ use super::deploy::Idempotency;
 use super::{App, scheduled_request};
 use crate::app::error::{AppError, ErrorKind};
 use canyon_domain::deployment::Deployment;
-use canyon_domain::ids::{OrgUuid, PrincipalId};
+use canyon_domain::ids::OrgUuid;
 use canyon_domain::inventory::Environment;
 use canyon_domain::schedule::{Decision, RunResult, Schedule};
 use canyon_store::StoreError;
 use canyon_store::outcome::Saved;
 use canyon_store::schedules::DueSchedule;
-use jiff::{SignedDuration, Timestamp};
-use uuid::Uuid;
+use jiff::Timestamp;
 
 /// The most schedules of one pass; the next pass takes the others.
 const MAX_DUE: u16 = 50;
-/// How long Canyon remembers which deployment a due time has led to: longer than any outage after which a schedule with
-/// `run_once` requests a due time that an earlier process may have requested.
-const REMEMBERED: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 impl App {
     /// Acts on the schedules that are due. Returns how many due times it has dealt with. A schedule that fails is logged and
@@ -131,12 +127,5 @@ impl App {
 }
 
 fn key_of(schedule: &Schedule, due_at: Timestamp) -> Idempotency {
-    let key = schedule.key_of(due_at);
-    Idempotency {
-        // The author of a schedule may change between two requests of one due time, and so may what it requests.
-        of: PrincipalId(Uuid::nil()).into(),
-        body: key.clone(),
-        key,
-        life: REMEMBERED,
-    }
+    Idempotency::of_canyon(schedule.key_of(due_at))
 }

@@ -5,17 +5,14 @@ use super::container_jobs::ResourceRequest;
 use super::deploy::DeploymentRequest;
 use super::modules::Work;
 use crate::app::error::AppError;
-use canyon_domain::deployment::{Mode, Priority};
+use canyon_domain::deployment::Mode;
 use canyon_domain::ids::{EnvId, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
-use canyon_domain::job::LogLevel;
-use canyon_domain::plan_options::PlanOptions;
 use canyon_domain::principal::Principal;
 use canyon_domain::resource_name::ResourceName;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployments::Accepted;
 use serde_json::Map;
-use std::collections::BTreeMap;
 
 impl App {
     /// Requests a destroy run for each resource of an environment and for its module: the last of them ends with the deletion. A
@@ -113,28 +110,6 @@ fn destruction(
     resource: Option<ResourceName>,
 ) -> DeploymentRequest {
     let resource = resource.map(|name| ResourceRequest { name, job: None, params: Map::new() });
-    DeploymentRequest {
-        project: project.clone(),
-        env: env.clone(),
-        mode: Mode::Destroy,
-        plan_only: false,
-        module: None,
-        resource,
-        secret_inputs: BTreeMap::new(),
-        rollback_to: None,
-        plan_of: None,
-        priority: Priority::Normal,
-        agent: None,
-        role: None,
-        accept_state: false,
-        max_deletions: None,
-        encrypted_outputs_recipient: None,
-        encrypted_logs_recipient: None,
-        log_level: LogLevel::default(),
-        options: PlanOptions::default(),
-        state_command: None,
-        asks_approval: false,
-        supersedes: false,
-        reconciles: false,
-    }
+    let destroy = DeploymentRequest::new(Mode::Destroy, project.clone(), env.clone());
+    DeploymentRequest { resource, ..destroy }
 }

@@ -6,16 +6,12 @@ use super::scheduled_request;
 use crate::app::error::AppError;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::{Deployment, Status};
-use canyon_domain::ids::{OrgId, OrgUuid, PrincipalId};
-use canyon_domain::principal::{Principal, Role, SignIn};
-use canyon_domain::scoped_role::ScopedRole;
+use canyon_domain::ids::OrgUuid;
+use canyon_domain::inventory::Environment;
+use canyon_domain::principal::{Principal, Role};
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::Saved;
-use jiff::{SignedDuration, Timestamp};
-use uuid::Uuid;
-
-/// How long Canyon remembers what a check has led to.
-const REMEMBERED: SignedDuration = SignedDuration::from_hours(30 * 24);
+use jiff::Timestamp;
 
 impl App {
     /// Requests the deployment, if `check` is to lead to one. It waits for the same approval as any other. What goes wrong is
@@ -37,81 +33,47 @@ impl App {
         org: OrgUuid,
         check: &Deployment,
     ) -> Result<(), AppError> {
-        let now = self.now();
-        if !self.may_reconcile(org, check, now).await? {
-            return Ok(());
-        }
-        let found = self.table.environment(org, &check.project, &check.env).await?;
-        let Some(environment) = found.filter(|found| found.uuid == check.env_uuid) else {
+        let Some(environment) = self.begin_reconciliation(org, check, self.now()).await? else {
             return Ok(());
         };
         let Some(organization) = self.table.organization(org).await? else { return Ok(()) };
         let order = scheduled_request::of_last(&check.project, &check.env, &environment)?;
-        let key = format!("reconcile/{}", check.id);
-        let idempotency = Idempotency {
-            of: PrincipalId(Uuid::nil()).into(),
-            body: key.clone(),
-            key,
-            life: REMEMBERED,
+        let key = Idempotency::of_canyon(format!("reconcile/{}", check.id));
+        let reader = match &check.reads_in {
+            None => (Role::Viewer, Vec::new()),
+            Some(reads_in) => (Role::None, reads_in.clone()),
         };
-        let by = requester(check, org, organization.id);
-        let deployment = self.deploy(&by, &order, Some(&idempotency)).await?;
+        let place = (&check.project, &check.env);
+        let by = Principal::to_deploy(check.created_by, (org, organization.id), reader, place);
+        let deployment = self.deploy(&by, &order, Some(&key)).await?;
         tracing::info!(check = %check.id, deployment = %deployment.id, "a deployment undoes drift");
         Ok(())
     }
 
-    /// Counts one more reconciliation in the environment. `false` if there were too many: what changes the resources does so again
-    /// and again.
-    async fn may_reconcile(
+    /// Counts one more reconciliation in the environment, and returns that. `None` if there were too many: what changes the
+    /// resources does so again and again.
+    async fn begin_reconciliation(
         &self,
         org: OrgUuid,
         check: &Deployment,
         now: Timestamp,
-    ) -> Result<bool, AppError> {
+    ) -> Result<Option<Environment>, AppError> {
         for _ in 0..MAX_TRIES {
             let found = self.table.environment(org, &check.project, &check.env).await?;
             let Some(mut environment) = found.filter(|found| found.uuid == check.env_uuid) else {
-                return Ok(false);
+                return Ok(None);
             };
-            let Some(drift) = environment.drift.as_mut() else { return Ok(false) };
+            let Some(drift) = environment.drift.as_mut() else { return Ok(None) };
             // A deployment that came meanwhile has made the finding old.
             if drift.check != Some(check.id) || !drift.begin_reconciliation(now) {
-                return Ok(false);
+                return Ok(None);
             }
             environment.version += 1;
-            let record = AuditRecord {
-                id: self.entropy.id(now),
-                at: now,
-                by: PrincipalId(Uuid::nil()),
-                action: "drift.reconcile".to_owned(),
-                subject: format!("projects/{}/envs/{}", check.project, check.env),
-                by_right: "canyon".to_owned(),
-                details: vec![format!("found by the check {}", check.id)],
-            };
+            let record = AuditRecord::of_reconciliation(self.entropy.id(now), now, check);
             if self.table.save_environment(org, &environment, &record).await? == Saved::Yes {
-                return Ok(true);
+                return Ok(Some(environment));
             }
         }
         Err(AppError::contended(check.id))
-    }
-}
-
-/// The principal that has asked for the check, with the right to deploy to its environment and to read what the check may read.
-fn requester(check: &Deployment, org: OrgUuid, org_id: OrgId) -> Principal {
-    let here = ScopedRole::new(Role::Deployer).in_project(check.project.clone());
-    let here = ScopedRole { env: Some(check.env.clone()), ..here };
-    let (role, reads_in) = match &check.reads_in {
-        None => (Role::Viewer, Vec::new()),
-        Some(reads_in) => (Role::None, reads_in.clone()),
-    };
-    Principal {
-        id: check.created_by,
-        org,
-        org_id,
-        role,
-        scoped_roles: reads_in.into_iter().chain([here]).collect(),
-        runner: None,
-        operator: false,
-        sign_in: SignIn::default(),
     }
 }
