@@ -33,7 +33,7 @@ pub struct DeploymentRequest {
     pub secret_inputs: BTreeMap<String, SecretJson>,
     /// With [`Mode::Rollback`]: the deployment to repeat.
     pub rollback_to: Option<DeploymentId>,
-    /// The deployment whose kept plan to apply; see [`Deployment::plan_of`].
+    /// The deployment whose kept plan to apply; see `Deployment::plan_of`.
     pub plan_of: Option<DeploymentId>,
     /// Its position among the waiting deployments.
     pub priority: Priority,
