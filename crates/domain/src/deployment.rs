@@ -18,6 +18,7 @@ use crate::kept_plan::KeptPlan;
 use crate::kind::Kind;
 use crate::logs_removal::LogsRemoval;
 pub use crate::mode::Mode;
+use crate::policy::Judgement;
 use crate::requested_role::RequestedRole;
 use crate::resource_name::ResourceName;
 use crate::scoped_role::{ScopedRole, Target};
@@ -270,6 +271,9 @@ pub struct Deployment {
     /// With [`Mode::Drift`]: what it has found. Of another deployment: that nothing differs any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Box<DriftFinding>>,
+    /// What the policy of its environment's type says of its plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Box<Judgement>>,
     /// Its log and its events were removed, although it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs_removed: Option<LogsRemoval>,
