@@ -9,6 +9,7 @@ pub use crate::deployment_request::{
 };
 use crate::fallback::Fallback;
 use crate::plan::PlanCounts;
+use crate::policy::DeploymentPolicy;
 use canyon_domain::deployment_diff::DiffType;
 use canyon_domain::failure::Failure;
 use canyon_domain::json::Json;
@@ -67,6 +68,9 @@ pub struct Deployment {
     /// The approval that its plan needs before it is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<DeploymentApproval>>,
+    /// What the policy of the environment's type says of its plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Box<DeploymentPolicy>>,
     /// `queued`, `launching`, `running`, `cancelling`; at the end `succeeded`, `failed` or
     /// `cancelled`.
     pub status: String,

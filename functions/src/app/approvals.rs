@@ -3,18 +3,16 @@
 use super::App;
 use super::permissions::of_caller;
 use crate::app::error::AppError;
-use canyon_domain::approval::{ApprovalRule, Reviewer};
+use canyon_domain::approval::Reviewer;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::grant::GrantedBy;
-use canyon_domain::ids::{DeploymentId, EnvTypeId};
-use canyon_domain::inventory::Environment;
+use canyon_domain::ids::DeploymentId;
 use canyon_domain::module_source::Digest;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::review::{self, GivenReview, ReviewRefusal};
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
-use canyon_store::page::PageRequest;
 
 /// What a person does about a plan that waits for its approval.
 #[derive(Clone, Debug)]
@@ -116,55 +114,5 @@ impl App {
             }
         }
         Err(AppError::contended(id))
-    }
-
-    /// Copies the rule of an environment type into its environments. After an interruption, the same change of the type does the
-    /// rest.
-    pub(super) async fn copy_approval_rule(
-        &self,
-        by: &Principal,
-        env_type: &EnvTypeId,
-        rule: Option<&ApprovalRule>,
-    ) -> Result<(), AppError> {
-        let differs = |env: &Environment| {
-            env.env_type_id == *env_type && env.type_approval.as_deref() != rule
-        };
-        let mut request = PageRequest { limit: 100, after: None };
-        loop {
-            let page = self.table.environments(by.org, None, &request, differs).await?;
-            for environment in page.items {
-                self.set_type_rule(by, &environment, rule).await?;
-            }
-            request.after = page.next;
-            if request.after.is_none() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Gives an environment the rule of its type.
-    pub(super) async fn set_type_rule(
-        &self,
-        by: &Principal,
-        of: &Environment,
-        rule: Option<&ApprovalRule>,
-    ) -> Result<(), AppError> {
-        for _ in 0..MAX_TRIES {
-            let found = self.table.environment(by.org, &of.project_id, &of.id).await?;
-            let found = found.filter(|found| found.uuid == of.uuid);
-            let Some(mut environment) = found else { return Ok(()) };
-            if environment.type_approval.as_deref() == rule {
-                return Ok(());
-            }
-            environment.type_approval = rule.cloned().map(Box::new);
-            environment.version += 1;
-            let path = format!("projects/{}/envs/{}", of.project_id, of.id);
-            let mut record = self.record(by, "environment.update", path);
-            record.details.push(format!("approval as the type `{}`", of.env_type_id));
-            if self.table.save_environment(by.org, &environment, &record).await? == Saved::Yes {
-                return Ok(());
-            }
-        }
-        Err(AppError::contended(&of.id))
     }
 }

@@ -304,6 +304,7 @@ impl App {
             approval: None,
             plan: None,
             drift: None,
+            policy: None,
             logs_removed: None,
             completed_at: None,
             version: 1,

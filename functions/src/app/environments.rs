@@ -135,6 +135,7 @@ impl App {
                 resources: ResourceSet::default(),
                 deletion_protection: order.deletion_protection.or(env_type.deletion_protection),
                 type_approval: env_type.approval.clone().map(Box::new),
+                type_policy: env_type.policy.as_ref().map(|policy| policy.digest()),
                 approval: None,
                 drift: None,
                 removed_by: None,
@@ -142,11 +143,9 @@ impl App {
             };
             match self.table.create_environment(by.org, &environment, &record).await? {
                 Created::Yes => {
-                    // The rule of the type may have changed after it was read, and before the environment was there to get it.
-                    let env_type = self.table.env_type(by.org, &order.env_type).await?;
-                    let rule = env_type.and_then(|env_type| env_type.approval);
-                    if rule.as_ref() != environment.type_approval.as_deref() {
-                        self.set_type_rule(by, &environment, rule.as_ref()).await?;
+                    // The type may have changed after it was read, and before the environment was there to get its rules.
+                    if let Some(env_type) = self.table.env_type(by.org, &order.env_type).await? {
+                        self.set_type_rules(by, &environment, &env_type).await?;
                     }
                     return Ok(environment);
                 }

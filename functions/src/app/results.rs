@@ -76,6 +76,9 @@ impl App {
             if let Some(report) = body.drift.as_ref().filter(|_| deployment.mode == Mode::Drift) {
                 self.record_drift(of, &mut deployment, report).await?;
             }
+            if let Some(report) = &body.policy {
+                self.record_policy(of, &mut deployment, report).await?;
+            }
             // The result of an apply says nothing of the plan that it has applied.
             if let Some(plan) = plan.clone() {
                 deployment.plan = Some(Box::new(plan));

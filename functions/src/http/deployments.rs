@@ -231,8 +231,9 @@ async fn get(
         bundle => (bundle.map(|bundle| render::module(&found, bundle)), None),
     };
     let created_by_name = app.names(&caller, [found.created_by]).await?.of(found.created_by);
+    let policy = app.policy_of(caller.org, &found).await?.map(Box::new);
     let answer = render::deployment(&caller.org_id, &found, waiting);
-    Ok(Json(Deployment { module, container, state_command, created_by_name, ..answer }))
+    Ok(Json(Deployment { module, container, state_command, created_by_name, policy, ..answer }))
 }
 
 /// Wait for the end of a deployment.

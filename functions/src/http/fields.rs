@@ -2,7 +2,8 @@
 
 use canyon_api::approval::ApprovalRule;
 use canyon_api::environment::DeletionProtection;
-use canyon_domain::approval;
+use canyon_api::policy::Policy;
+use canyon_domain::{approval, policy};
 use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::drift::IgnoreRule;
@@ -66,22 +67,31 @@ pub(super) fn approval_rule(
     rule
 }
 
+/// The policy over plans in a body. It is compiled: a text that the job could not evaluate is refused.
+pub(super) fn policy(given: Policy, faults: &mut FieldErrors) -> Box<policy::Policy> {
+    let policy = policy::Policy::from(given);
+    canyon_policy::check(&policy, "policy", faults);
+    Box::new(policy)
+}
+
 /// What an update of an environment or of an environment type changes.
 pub(super) fn update(
     name: Option<String>,
     protection: Change<DeletionProtection>,
     approval: Change<ApprovalRule>,
+    policy: Change<Policy>,
     drift_ignore: Option<Vec<IgnoreRule>>,
 ) -> Result<Update, FieldErrors> {
     let mut faults = FieldErrors::default();
     let approval = approval.map(|rule| approval_rule(rule, &mut faults));
+    let policy = policy.map(|given| self::policy(given, &mut faults));
     if let Some(rules) = &drift_ignore {
         IgnoreRule::check(rules, "drift_ignore", &mut faults);
     }
-    let changes_more = !protection.is_keep() || !approval.is_keep() || drift_ignore.is_some();
+    let changes_more = !protection.is_keep() || !approval.is_keep() || !policy.is_keep() || drift_ignore.is_some();
     let display_name = changed_display_name(name, changes_more)?;
     let deletion_protection = protection.map(Into::into);
-    faults.into_result(Update { display_name, deletion_protection, approval, drift_ignore })
+    faults.into_result(Update { display_name, deletion_protection, approval, policy, drift_ignore })
 }
 
 pub(super) fn changed_display_name(
