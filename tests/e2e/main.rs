@@ -48,6 +48,7 @@ mod openapi;
 mod order;
 mod people;
 mod plan_options;
+mod policy;
 mod private_sources;
 mod protection;
 mod provider_mirrors;

@@ -39,6 +39,8 @@ mod main_job;
 #[path = "../e2e/order.rs"]
 mod order;
 mod poison;
+#[path = "../e2e/policy.rs"]
+mod policy;
 #[path = "../e2e/schedules.rs"]
 mod schedules;
 #[path = "../e2e/seed.rs"]

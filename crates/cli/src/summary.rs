@@ -3,6 +3,7 @@
 use crate::answer::exact;
 use crate::error::CliError;
 use crate::output::{Format, Output};
+use crate::policy_text;
 use crate::retry::retry_through_outage;
 use crate::table;
 use canyon_api::client::Client;
@@ -106,6 +107,9 @@ fn text(deployment: &Deployment, outputs: &BTreeMap<String, ModuleOutput>) -> St
         rows.push(vec!["resources".to_owned(), resources(deployment)]);
     }
     let mut text = table::align(&rows);
+    if let Some(policy) = &deployment.policy {
+        text.push_str(&policy_text::lines(policy));
+    }
     if !outputs.is_empty() {
         text.push_str("outputs\n");
         text.push_str(&output_lines(outputs));

@@ -62,6 +62,7 @@ mod operator;
 mod paging;
 mod people;
 mod permissions;
+mod policy;
 mod remote_runners;
 mod reports;
 mod request_ids;
