@@ -53,7 +53,13 @@ async fn an_administrator_forbids_deletions_by_the_commands_of_the_page() {
     assert!(digest.contains(env["type_policy"].as_str().unwrap()), "{digest}: {env}");
     run(change);
     let shown = site.client.get(&["env-types", "development"]).await.unwrap();
-    assert_eq!((&shown["policy"]["timeout_seconds"], shown["policy"]["modules"]["databases.rego"].as_str()), (&20.into(), Some(text.trim_end())));
+    assert_eq!(
+        (
+            &shown["policy"]["timeout_seconds"],
+            shown["policy"]["modules"]["databases.rego"].as_str()
+        ),
+        (&20.into(), Some(text.trim_end()))
+    );
 
     let folder = server.path("module");
     fs::create_dir(&folder).unwrap();
@@ -68,7 +74,11 @@ async fn an_administrator_forbids_deletions_by_the_commands_of_the_page() {
     let message = "terraform_data.disk would be deleted in dev";
     let planned = server.canyon(&["plan", PROJECT, ENV, "--module", path]);
     assert_ne!(planned.code, 0);
-    assert!(planned.stdout.contains(&format!("denied by the policy: {message}")), "{}", planned.stdout);
+    assert!(
+        planned.stdout.contains(&format!("denied by the policy: {message}")),
+        "{}",
+        planned.stdout
+    );
     assert!(planned.stderr.contains("POLICY_DENIED"), "{}", planned.stderr);
     let listed = site.client.get(&["deployments"]).await.unwrap();
     let id = listed["items"][0]["id"].as_str().unwrap().to_owned();
@@ -98,17 +108,22 @@ async fn a_plan_is_judged_before_people_are_asked_and_warnings_let_it_pass() {
     let site = Site::new().await;
     let policy = "{\"policy\": {\"modules\": {\"a.rego\": \"package canyon\\nwarn contains sprintf(\\\"%s changes\\\", [c.address]) if some c in input.resource_changes\\n\
                   deny contains \\\"no huge disks\\\" if input.resource_changes[_].change.after.input == \\\"huge\\\"\"}}, \"approval\": {\"required\": \"always\"}}";
-    let set = site.server.canyon(&["update", "environment-type", "development", "--set-yaml", policy]);
+    let set =
+        site.server.canyon(&["update", "environment-type", "development", "--set-yaml", policy]);
     set.done();
     let denied = site.run(&request(ENV, Some(inline(disk("huge"))))).await;
     let (class, message) = failure(&denied);
     assert_eq!(class, FailureClass::User);
     assert!(message.starts_with("POLICY_DENIED: no huge disks"), "{message}");
     assert!(denied.approval.is_none_or(|approval| approval.given == 0 && approval.since.is_none()));
-    let rule = site.server.canyon(&["update", "environment-type", "development", "--set=approval=null"]);
+    let rule =
+        site.server.canyon(&["update", "environment-type", "development", "--set=approval=null"]);
     rule.done();
     let passed = site.run(&request(ENV, Some(inline(disk("small"))))).await;
     assert_eq!((passed.status.as_str(), counts(&passed)), ("succeeded", (1, 0, 0)));
     let policy = site.client.deployment(&passed.id.to_string()).await.unwrap().policy.unwrap();
-    assert_eq!((policy.warnings, policy.num_denied), (vec!["terraform_data.disk changes".to_owned()], 0));
+    assert_eq!(
+        (policy.warnings, policy.num_denied),
+        (vec!["terraform_data.disk changes".to_owned()], 0)
+    );
 }

@@ -8,9 +8,10 @@ use std::fmt::Write as _;
 pub(crate) fn lines(of: &DeploymentPolicy) -> String {
     let DeploymentPolicy { denied, warnings, num_denied, num_warnings, .. } = of;
     let mut text = String::new();
-    for (what, messages, number) in
-        [("denied by the policy", denied, *num_denied), ("warning of the policy", warnings, *num_warnings)]
-    {
+    for (what, messages, number) in [
+        ("denied by the policy", denied, *num_denied),
+        ("warning of the policy", warnings, *num_warnings),
+    ] {
         for message in messages {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{what}: {}", printable(message));

@@ -124,10 +124,9 @@ impl Findings {
     /// The same with at most [`MAX_MESSAGES`] messages of each kind, of at most [`MAX_MESSAGE`] characters.
     #[must_use]
     pub fn limited(mut self) -> Self {
-        for (list, number) in [
-            (&mut self.denied, &mut self.num_denied),
-            (&mut self.warnings, &mut self.num_warnings),
-        ] {
+        for (list, number) in
+            [(&mut self.denied, &mut self.num_denied), (&mut self.warnings, &mut self.num_warnings)]
+        {
             *number = (*number).max(u32::try_from(list.len()).unwrap_or(u32::MAX));
             list.truncate(MAX_MESSAGES);
             for message in list.iter_mut() {

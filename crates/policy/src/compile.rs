@@ -51,7 +51,12 @@ fn found_in(modules: &BTreeMap<String, String>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (name, text) in modules {
         if let Some((line, column)) = too_deep(text) {
-            faults.push(Fault { module: Some(name.clone()), line, column, message: nesting::reason() });
+            faults.push(Fault {
+                module: Some(name.clone()),
+                line,
+                column,
+                message: nesting::reason(),
+            });
         } else if let Err(error) = engine.add_policy(name.clone(), text.clone()) {
             let fault = Fault::read(&error.to_string());
             // The interpreter's own limits of a text have no place.

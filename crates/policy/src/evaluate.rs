@@ -8,6 +8,9 @@ use regorus::{Engine, Value};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+/// The longest message in bytes. The reader shortens it further.
+const LONGEST: usize = 16 * 1024;
+
 /// What the policy of `modules` says of `plan`, the JSON of `tofu show -json`. `context` is `data.canyon_context`.
 ///
 /// It takes as much time and memory as the policy wants, and ends the process if a function calls itself without end: the
@@ -34,7 +37,7 @@ pub fn evaluate(
     engine.set_input(plan);
     let (denied, num_denied) = messages(&mut engine, DENY)?;
     let (warnings, num_warnings) = messages(&mut engine, WARN)?;
-    Ok(Findings { denied, warnings, num_denied, num_warnings }.limited())
+    Ok(Findings { denied, warnings, num_denied, num_warnings })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` gives it by value")]
@@ -42,7 +45,7 @@ fn fault(error: impl Display) -> Fault {
     Fault::read(&error.to_string())
 }
 
-/// The first messages of a rule, and how many it has. A rule that is not declared, or is undefined for this plan, has none.
+/// The first messages of a rule, unmasked, and how many it has. A rule that is not declared, or is undefined for this plan, has none.
 fn messages(engine: &mut Engine, rule: &str) -> Result<(Vec<String>, u32), Fault> {
     let path = format!("data.{PACKAGE}.{rule}");
     if !declares(engine.get_modules(), rule) {
@@ -68,7 +71,10 @@ fn messages(engine: &mut Engine, rule: &str) -> Result<(Vec<String>, u32), Fault
             ))
         })?;
         if found.len() < MAX_MESSAGES {
-            found.push(message);
+            // Not shortened here: a secret that is cut is not masked any more.
+            let bytes = message.len();
+            let is_short = bytes <= LONGEST;
+            found.push(if is_short { message } else { format!("(a message of {bytes} bytes)") });
         }
     }
     Ok((found, all))

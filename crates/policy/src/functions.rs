@@ -3,7 +3,9 @@
 
 use crate::PACKAGE;
 use crate::fault::Fault;
-use regorus::unstable::{BUILTINS, Expr, Literal, Module, Query, Ref, Rule, RuleAssign, RuleHead, Span};
+use regorus::unstable::{
+    BUILTINS, Expr, Literal, Module, Query, Ref, Rule, RuleAssign, RuleHead, Span,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call: the function's name as it is written, and where.
@@ -91,9 +93,7 @@ fn aliases(module: &Module) -> BTreeMap<String, String> {
 pub(crate) fn path_of(of: &Expr) -> Option<String> {
     match of {
         Expr::Var { span, .. } => Some(span.text().to_owned()),
-        Expr::RefDot { refr, field, .. } => {
-            Some(format!("{}.{}", path_of(refr)?, field.0.text()))
-        }
+        Expr::RefDot { refr, field, .. } => Some(format!("{}.{}", path_of(refr)?, field.0.text())),
         Expr::RefBrack { refr, index, .. } => {
             let Expr::String { value, .. } = index.as_ref() else { return path_of(refr) };
             Some(format!("{}.{}", path_of(refr)?, value.as_string().ok()?))

@@ -95,7 +95,10 @@ fn a_plan_that_is_denied_is_not_applied_whatever_made_it() {
         assert_eq!(exit, 1, "{changes}");
         let failure = failure(&server);
         assert_eq!((failure.class, failure.message.as_str()), (FailureClass::User, denied));
-        assert_eq!(report(&server).denied, ["terraform_data.disk is not deleted in development of shop"]);
+        assert_eq!(
+            report(&server).denied,
+            ["terraform_data.disk is not deleted in development of shop"]
+        );
         assert_eq!(home.resources(), ["disk"], "{changes}");
         let plane = server.plane();
         assert!(plane.result().plan.is_none() && plane.pieces.is_empty(), "{changes}");
@@ -195,7 +198,8 @@ resource "terraform_data" "one" { input = "${var.word} and ${var.kept}" }
 "#;
     let text = "package canyon\nwarn contains sprintf(\"%s\", [input.variables.word.value])\n\
                 deny contains sprintf(\"%s\", [input.variables.kept.value])\n\
-                deny contains \"\\u001b[31mred\"";
+                deny contains \"\\u001b[31mred\"\n\
+                deny contains concat(\"\", array.concat([\"x\" | some n in numbers.range(1, 236)], array.concat([input.variables.word.value], [\"x\" | some n in numbers.range(1, 600)])))";
     let changes = json!({
         "bundle": { "module": { "source": "inline", "source_code": source, "inputs": { "word": "hush-hush-hush" } } },
         "variables": [{ "kind": "terraform", "name": "kept", "value": "kept-secret-value", "secret": true, "from": "project:shop" }],
@@ -206,7 +210,7 @@ resource "terraform_data" "one" { input = "${var.word} and ${var.kept}" }
         assert_eq!(exit, 1, "{}", server.plane().log());
         let plane = server.plane();
         let result = serde_json::to_string(plane.result()).unwrap();
-        for secret in ["hush-hush-hush", "kept-secret-value", "\u{1b}"] {
+        for secret in ["hush-hush-hush", "kept-secret-value", "hush-", "\u{1b}"] {
             for text in [&result, &plane.log(), &plane.events()] {
                 assert!(!text.contains(secret), "{secret}: {text}");
             }
@@ -222,7 +226,8 @@ fn with_an_encrypted_log_messages_stay_in_it() {
     let module = json!({ "source": "inline", "source_code": DISK, "inputs": {} });
     let recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
     let bundle = json!({ "bundle": { "module": module, "encrypted_logs_recipient": recipient } });
-    let text = "package canyon\ndeny contains input.planned_values.root_module.resources[_].address";
+    let text =
+        "package canyon\ndeny contains input.planned_values.root_module.resources[_].address";
     let (exit, server) = run(&home, DISK, text, &bundle);
     assert_eq!(exit, 1);
     let report = report(&server);

@@ -19,8 +19,8 @@ impl App {
         deployment: &Deployment,
         environment: &Environment,
     ) -> Result<Option<JobPolicy>, AppError> {
-        let has_plan = deployment.container.is_none()
-            && !matches!(deployment.mode, Mode::State | Mode::Drift);
+        let has_plan =
+            deployment.container.is_none() && !matches!(deployment.mode, Mode::State | Mode::Drift);
         if !has_plan || environment.type_policy.is_none() {
             return Ok(None);
         }

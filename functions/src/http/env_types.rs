@@ -88,7 +88,13 @@ async fn update(
     body: Body<EnvironmentTypeUpdateBody>,
 ) -> Result<Json<EnvironmentType>, ApiError> {
     let body = body.value;
-    let update = fields::update(body.display_name, body.deletion_protection, body.approval, body.policy, None)?;
+    let update = fields::update(
+        body.display_name,
+        body.deletion_protection,
+        body.approval,
+        body.policy,
+        None,
+    )?;
     Ok(Json(render(app.update_env_type(&caller, &id, &update).await?)))
 }
 

@@ -22,9 +22,9 @@ use canyon_api::environment::{
 };
 use canyon_api::page::{Page, PageQuery};
 use canyon_domain::backend::state_location;
+use canyon_domain::change::Change;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::environment_state;
-use canyon_domain::change::Change;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvUuid, ProjectId};
 use canyon_domain::inventory::{self, EnvironmentStatus};
@@ -155,8 +155,13 @@ async fn update(
 ) -> Result<Json<Environment>, ApiError> {
     let body = body.value;
     let ignore = body.drift_ignore.map(|rules| rules.into_iter().map(Into::into).collect());
-    let update =
-        fields::update(body.display_name, body.deletion_protection, body.approval, Change::Keep, ignore)?;
+    let update = fields::update(
+        body.display_name,
+        body.deletion_protection,
+        body.approval,
+        Change::Keep,
+        ignore,
+    )?;
     let changed = app.update_environment(&caller, &project, &env, &update).await?;
     Ok(Json(render(changed)))
 }

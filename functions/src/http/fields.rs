@@ -3,13 +3,13 @@
 use canyon_api::approval::ApprovalRule;
 use canyon_api::environment::DeletionProtection;
 use canyon_api::policy::Policy;
-use canyon_domain::{approval, policy};
 use canyon_domain::change::Change;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::drift::IgnoreRule;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::InvalidId;
 use canyon_domain::inventory::Update;
+use canyon_domain::{approval, policy};
 use std::str::FromStr;
 
 /// The id in the field `path`.
@@ -88,7 +88,8 @@ pub(super) fn update(
     if let Some(rules) = &drift_ignore {
         IgnoreRule::check(rules, "drift_ignore", &mut faults);
     }
-    let changes_more = !protection.is_keep() || !approval.is_keep() || !policy.is_keep() || drift_ignore.is_some();
+    let changes_more =
+        !protection.is_keep() || !approval.is_keep() || !policy.is_keep() || drift_ignore.is_some();
     let display_name = changed_display_name(name, changes_more)?;
     let deletion_protection = protection.map(Into::into);
     faults.into_result(Update { display_name, deletion_protection, approval, policy, drift_ignore })

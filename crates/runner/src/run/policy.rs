@@ -47,8 +47,12 @@ impl Run {
             return Ok(());
         }
         let Some(policy) = self.job.policy.clone() else { return Ok(()) };
-        let unread = |reason: String| config(format!("POLICY_FAILED: the plan cannot be read: {reason}"));
-        let plan = self.plan_as_json(tofu).await.map_err(unread)?;
+        let unread =
+            |reason: String| config(format!("POLICY_FAILED: the plan cannot be read: {reason}"));
+        let plan = match self.plan_as_json(tofu).await {
+            Ok(plan) => plan,
+            Err(error) => return Err(self.without_details(unread(error))),
+        };
         let evaluated = self.evaluated(&policy, &plan).await;
         let mask = plan_changes::mask_of(&plan).map_err(|error| unread(error.to_string()))?;
         let masked = |text: &str| self.transcript.log.shown(&mask.text(text));
@@ -59,7 +63,8 @@ impl Run {
                 denied: findings.denied.iter().map(|text| masked(text)).collect(),
                 warnings: findings.warnings.iter().map(|text| masked(text)).collect(),
                 ..findings
-            },
+            }
+            .limited(),
             Evaluated::Answered(Answer::Failed(fault)) => {
                 let text = shortened_to(&masked(&fault.to_string()), MAX_MESSAGE);
                 return Err(self.without_details(config(format!("POLICY_FAILED: {text}"))));
@@ -85,7 +90,9 @@ impl Run {
     /// Shows and reports what the policy says.
     fn report_findings(&mut self, policy: JobPolicy, findings: Findings) -> Result<(), Failure> {
         let Findings { num_denied, num_warnings, .. } = findings;
-        let step = format!("the policy of the environment type: {num_denied} denied, {num_warnings} warnings");
+        let step = format!(
+            "the policy of the environment type: {num_denied} denied, {num_warnings} warnings"
+        );
         self.transcript.log.step(&step);
         for message in &findings.warnings {
             self.warn(&format!("policy: {message}"));
