@@ -45,7 +45,7 @@ async fn a_policy_of_a_type_reaches_each_environment_as_its_digest_and_each_job_
         let shown = api.get(&format!("/projects/shop/envs/{env}")).await.1;
         assert_eq!(shown["type_policy"], digest(TEXT, 10), "{shown}");
     }
-    let audit = api.get("/audit-records?page_size=100").await.1.to_string();
+    let audit = api.get("/audit-records?per_page=100").await.1.to_string();
     assert!(audit.contains(&digest(TEXT, 10)) && !audit.contains("format_version"), "{audit}");
     let made = api.make("/env-types", json!({ "id": "prod", "policy": policy(TEXT) })).await;
     assert_eq!(made["policy_digest"], digest(TEXT, 10));
