@@ -177,7 +177,7 @@ fn a_policy_that_cannot_be_evaluated_says_where_and_nothing_is_applied() {
             "POLICY_FAILED: a.rego:3:1: rule conflicts",
         ),
         ("package canyon\ndeny := true", "POLICY_FAILED: `data.canyon.deny` is no set"),
-        ("package canyon\ndeny contains", "POLICY_FAILED: a.rego:2:6: "),
+        ("package canyon\ndeny contains", "POLICY_FAILED: a.rego:2:14: expecting expression"),
     ] {
         let (exit, server) = run(&home, DISK, text, &json!({}));
         assert_eq!(exit, 1, "{text}");
