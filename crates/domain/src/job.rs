@@ -158,13 +158,16 @@ pub struct Job {
 /// Format 11 has container jobs, format 12 those with secrets or a source, and format 13 those that check their resource, or what
 /// their program will need, and modules with files. Format 14 applies a kept plan, or lets people
 /// review one: programs of earlier versions would make one of their own, and apply it. Format 15 checks for
-/// drift, and judges plans by a policy: programs of earlier versions would apply a plan that the policy denies.
-pub const FORMAT: u32 = 15;
+/// drift. Format 16 judges plans by a policy: programs of earlier versions would apply a plan that the policy denies.
+pub const FORMAT: u32 = 16;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
     pub fn required_format(&self) -> u32 {
-        if self.mode == Mode::Drift || self.policy.is_some() {
+        if self.policy.is_some() {
+            return 16;
+        }
+        if self.mode == Mode::Drift {
             return 15;
         }
         if matches!(self.plan, Some(PlanTask::Apply { .. } | PlanTask::Review { .. })) {
