@@ -1,6 +1,6 @@
 //! Approval of plans.
 
-use canyon_domain::approval::{self, ApprovalNeed};
+use canyon_domain::approval::{self, ApprovalNeed, Hold};
 use canyon_domain::role::Role;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,12 @@ pub struct ApprovalRule {
     /// Whether each approval must have a comment.
     #[serde(default)]
     pub comment_required: bool,
+    /// What becomes of the environment's turn while a plan waits: `turn` (its deployment keeps it, and later ones wait) or
+    /// `release` (later ones run meanwhile; if they change the state, the plan is made and reviewed again). Without it, an environment has the
+    /// value of its type, and a type `turn`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "release")]
+    pub hold: Option<Hold>,
 }
 
 fn one() -> u8 {
@@ -72,6 +78,7 @@ impl From<ApprovalRule> for approval::ApprovalRule {
             forbid_author,
             expires_seconds,
             comment_required: of.comment_required,
+            hold: of.hold,
         }
     }
 }
@@ -86,6 +93,7 @@ impl From<approval::ApprovalRule> for ApprovalRule {
             forbid_author: of.forbid_author,
             expires_seconds: of.expires_seconds,
             comment_required: of.comment_required,
+            hold: of.hold,
         }
     }
 }
@@ -109,6 +117,10 @@ pub struct DeploymentApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
+    /// `release` if later deployments of the environment run while it waits, and otherwise `turn`.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub hold: Hold,
     /// The reviews of the current plan; the newest of each person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<Review>,

@@ -63,6 +63,23 @@ impl ApprovalNeed {
     }
 }
 
+/// What becomes of its environment's turn while a plan waits for approval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hold {
+    /// Its deployment keeps it: later deployments wait, and the plan stays right.
+    #[default]
+    Turn,
+    /// Later deployments run meanwhile. If they change the state, another plan is made.
+    Release,
+}
+
+impl Hold {
+    fn is_turn(&self) -> bool {
+        *self == Self::Turn
+    }
+}
+
 /// A rule of an environment type or of an environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRule {
@@ -79,6 +96,9 @@ pub struct ApprovalRule {
     pub expires_seconds: u32,
     /// Whether an approval must say something.
     pub comment_required: bool,
+    /// What becomes of the turn; `None` leaves it to the rule of the type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
 }
 
 /// Who may approve. Without any of them, each person who may deploy.
@@ -137,6 +157,7 @@ impl ApprovalRule {
             forbid_author: true,
             expires_seconds: 86_400,
             comment_required: false,
+            hold: None,
         }
     }
 
@@ -213,6 +234,9 @@ pub struct Approval {
     /// Whether an approval must say something.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub comment_required: bool,
+    /// What becomes of the turn.
+    #[serde(default, skip_serializing_if = "Hold::is_turn")]
+    pub hold: Hold,
     /// Since when its plan waits for reviews.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<Timestamp>,
@@ -239,7 +263,8 @@ pub struct Review {
 }
 
 impl Approval {
-    /// The approval that a deployment needs by the rules of its environment and of that one's type; `None` if none is needed.
+    /// The approval that a deployment needs by the rules of its environment's type and of the environment, in this order; `None`
+    /// if none is needed.
     pub fn by_rules(rules: &[&ApprovalRule]) -> Option<Self> {
         let required = rules.iter().map(|rule| rule.required).max()?;
         if required == ApprovalNeed::Never {
@@ -253,6 +278,7 @@ impl Approval {
             forbid_author: rules.iter().any(|rule| rule.forbid_author),
             expires_seconds: rules.iter().map(|rule| rule.expires_seconds).min()?,
             comment_required: rules.iter().any(|rule| rule.comment_required),
+            hold: rules.iter().rev().find_map(|rule| rule.hold).unwrap_or_default(),
             asked_at: None,
             reviews: Vec::new(),
             granted_at: None,

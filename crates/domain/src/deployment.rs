@@ -2,7 +2,7 @@
 //!
 //! Its state machine is in [`crate::lifecycle`].
 
-use crate::approval::Approval;
+use crate::approval::{Approval, Hold};
 use crate::attempt::{ApplyNote, Attempt};
 use crate::container::ContainerRun;
 use crate::defined_place::DefinedPlace;
@@ -306,6 +306,16 @@ impl Deployment {
     pub fn awaits_approval(&self) -> bool {
         self.approval.as_ref().is_some_and(|approval| approval.is_awaited())
             && !self.status.is_terminal()
+    }
+
+    /// Whether its plan waits for reviews without the turn of its environment.
+    pub fn waits_without_turn(&self) -> bool {
+        self.awaits_approval() && self.releases_turn()
+    }
+
+    /// Whether it gives up the turn while its plan waits for reviews.
+    pub fn releases_turn(&self) -> bool {
+        self.approval.as_ref().is_some_and(|approval| approval.hold == Hold::Release)
     }
 
     /// Whether its next attempt plans and stops, so that people can review the plan.

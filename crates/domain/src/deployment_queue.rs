@@ -52,6 +52,24 @@ impl DeploymentQueue {
         }
     }
 
+    /// Puts `deployment`, which has given up its turn for a time, back at its place in the order of acceptance. Idempotent.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueFull`] if [`MAX_WAITING`] deployments already wait.
+    pub fn rejoin(&mut self, deployment: DeploymentId) -> Result<(), QueueFull> {
+        if self.has(deployment) {
+            return Ok(());
+        }
+        if self.waiting.len() >= MAX_WAITING {
+            return Err(QueueFull);
+        }
+        // Their ids are in the order of their creation (UUID version 7).
+        let later = self.waiting.iter().position(|other| other.0 > deployment.0);
+        self.waiting.insert(later.unwrap_or(self.waiting.len()), deployment);
+        Ok(())
+    }
+
     fn has(&self, deployment: DeploymentId) -> bool {
         self.current == Some(deployment) || self.waiting.contains(&deployment)
     }
@@ -162,6 +180,26 @@ mod tests {
         queue.take(id(1));
         assert_eq!(queue.leave(id(2)), None);
         assert_eq!(queue.blocked_by(id(3)), Some(id(1)));
+    }
+
+    #[test]
+    fn a_deployment_that_gave_up_its_turn_comes_back_at_its_place() {
+        let mut queue = DeploymentQueue::default();
+        for n in [1, 3, 5] {
+            queue.join(id(n)).unwrap();
+        }
+        queue.take(id(1));
+        assert_eq!(queue.leave(id(1)), Some(id(3)), "the next one may start");
+        queue.take(id(3));
+        for n in [4, 1, 1] {
+            queue.rejoin(id(n)).unwrap();
+        }
+        assert_eq!(queue.waiting, [id(1), id(4), id(5)]);
+        assert_eq!(queue.current, Some(id(3)), "it interrupts none");
+        for n in 6..103 {
+            queue.join(id(n)).unwrap();
+        }
+        assert_eq!(queue.rejoin(id(2)), Err(QueueFull));
     }
 
     #[test]

@@ -22,7 +22,10 @@ impl Environment {
         let mut after = self.clone();
         let next = after.queue.leave(deployment.id);
         let left = left_by(deployment);
+        // What it has read of the state while it had the turn was recorded then: others may have changed the state since.
+        let is_recorded = deployment.releases_turn() && self.queue.current != Some(deployment.id);
         if deployment.mode.takes_turn()
+            && !is_recorded
             && let Some(module) = after.module_of_mut(deployment)
         {
             module.record_end(deployment, left);
@@ -49,6 +52,21 @@ impl Environment {
         }
         after.version += 1;
         AfterEnd::Stay(Box::new(after), next)
+    }
+
+    /// `deployment`, which waits for reviews, gives up the turn. Returns the environment after that, and the deployment that may
+    /// start now.
+    pub fn after_release(&self, deployment: &mut Deployment) -> (Self, Option<DeploymentId>) {
+        let mut after = self.clone();
+        let next = after.queue.leave(deployment.id);
+        let left = left_by(deployment);
+        if let Some(module) = after.module_of_mut(deployment) {
+            module.record_end(deployment, left);
+        }
+        // Recorded; at its next launch it would be taken for what this deployment has left.
+        deployment.state = None;
+        after.version += 1;
+        (after, next)
     }
 
     /// Canyon has read what the job of `deployment` left, after the deployment's end. Returns whether the environment changes.

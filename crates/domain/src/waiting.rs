@@ -57,8 +57,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// What a deployment waits for; `None` once a runner has reported. `queue` is that of its environment; only a queued
-    /// deployment needs it.
+    /// What a deployment waits for; `None` once a runner has reported. `queue` is that of its environment; only a
+    /// deployment without an open attempt needs it.
     pub fn of(deployment: &Deployment, queue: &DeploymentQueue) -> Option<Self> {
         if let Some(approval) =
             deployment.approval.as_ref().filter(|_| deployment.awaits_approval())
@@ -67,6 +67,10 @@ impl Waiting {
         }
         match deployment.status {
             Status::Queued => Some(Self::queued(deployment, queue)),
+            Status::Launching if queue.blocked_by(deployment.id).is_some() => {
+                let since = deployment.counts_from();
+                Some(Self { since, ..Self::queued(deployment, queue) })
+            }
             Status::Launching => Some(Self::launching(deployment)),
             Status::Running
             | Status::Cancelling

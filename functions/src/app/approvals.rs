@@ -4,14 +4,18 @@ use super::App;
 use super::permissions::of_caller;
 use crate::app::error::AppError;
 use canyon_domain::approval::Reviewer;
+use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::grant::GrantedBy;
-use canyon_domain::ids::DeploymentId;
+use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::inventory::EnvironmentStatus;
 use canyon_domain::module_source::Digest;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::review::{self, GivenReview, ReviewRefusal};
 use canyon_store::contention::MAX_TRIES;
+use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
 
 /// What a person does about a plan that waits for its approval.
@@ -100,19 +104,52 @@ impl App {
             let mut record = self.record(by, request.action(), deployment.path());
             let plan = deployment.plan.as_ref().map(|plan| format!("plan {}", plan.digest));
             record.details = plan.into_iter().chain(request.comment().map(str::to_owned)).collect();
-            let has_ended = deployment.status.is_terminal();
-            let saved = if has_ended {
-                self.table.end_deployment(by.org, &deployment, now, Some(&record)).await?
-            } else {
-                self.table.save_deployment_with(by.org, &deployment, &record).await?
-            };
-            if saved == Saved::Yes {
-                if has_ended {
-                    self.changes.ended(Due { org: by.org, id });
-                }
+            if self.save_reviewed(by.org, &deployment, &record).await? == Saved::Yes {
                 return Ok(deployment);
             }
         }
         Err(AppError::contended(id))
+    }
+
+    /// Writes a deployment after a review of its plan: it waits on, has ended, or its plan is to be applied.
+    async fn save_reviewed(
+        &self,
+        org: OrgUuid,
+        deployment: &Deployment,
+        record: &AuditRecord,
+    ) -> Result<Saved, AppError> {
+        if deployment.status.is_terminal() {
+            let saved = self.table.end_deployment(org, deployment, record.at, Some(record)).await?;
+            if saved == Saved::Yes {
+                self.changes.ended(Due { org, id: deployment.id });
+            }
+            return Ok(saved);
+        }
+        if deployment.awaits_approval() || !deployment.releases_turn() {
+            return Ok(self.table.save_deployment_with(org, deployment, record).await?);
+        }
+        let found = self.table.environment(org, &deployment.project, &deployment.env).await?;
+        let found = found.filter(|found| found.uuid == deployment.env_uuid);
+        let mut environment = found.ok_or_else(|| {
+            AppError::conflict("the environment of this deployment was deleted: discard its plan")
+        })?;
+        if environment.status == EnvironmentStatus::Deleting {
+            return Err(AppError::conflict(
+                "the environment is being deleted: discard the plan, or approve it if the deletion fails",
+            ));
+        }
+        environment
+            .queue
+            .rejoin(deployment.id)
+            .map_err(|full| AppError::conflict(full.to_string()))?;
+        environment.version += 1;
+        let step = DeploymentChange {
+            deployment,
+            environment: EnvironmentChange::Save(&environment),
+            next: None,
+            wake: Wake::Launcher,
+            record: Some(record),
+        };
+        Ok(self.table.change_deployment(org, &step).await?)
     }
 }

@@ -124,6 +124,9 @@ impl App {
         let now = self.now();
         lifecycle::end(&mut deployment, of.number, outcome, now)?;
         deployment.version += 1;
+        if deployment.waits_without_turn() {
+            return Ok(self.table.release_turn(of.org, &deployment, now).await?);
+        }
         if !deployment.status.is_terminal() {
             // The launcher publishes that a plan waits.
             let wake = if deployment.awaits_approval() { Wake::Launcher } else { Wake::None };

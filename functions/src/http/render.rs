@@ -96,6 +96,7 @@ fn shown_approval(of: &deployment::Deployment, approval: &Approval) -> Deploymen
         given: approval.given(),
         since: approval.asked_at,
         expires_at: approval.expires_at(),
+        hold: approval.hold,
         reviews: approval.reviews.iter().map(review).collect(),
     }
 }

@@ -95,7 +95,7 @@ async fn a_faulty_rule_is_refused_by_the_paths_of_its_faults() {
     for rule in [
         json!({ "required": "sometimes" }),
         json!({ "count": 1 }),
-        json!({ "required": "always", "hold": "release" }),
+        json!({ "required": "always", "hold": "forever" }),
         json!({ "required": "always", "approvers": { "groups": ["ops"] } }),
     ] {
         let refused = api.patch("/env-types/dev", json!({ "approval": rule })).await;
@@ -247,4 +247,56 @@ async fn a_plan_without_changes_succeeds_and_a_stale_one_is_planned_again() {
     assert_eq!(shown["approval"]["given"], 0);
     let again: (Job, Value) = begin_accepted(&api, &id).await;
     assert_eq!(again.1["plan"]["do"], "review");
+}
+
+#[tokio::test]
+async fn a_plan_that_waits_without_the_turn_lets_others_run_and_comes_back_at_its_place() {
+    let api = ruled(json!({ "required": "destructive", "hold": "release" })).await;
+    let bob = token(&api, "deployer").await;
+    let (job, _) = begin(&api, order()).await;
+    let first = job.id.clone();
+    let state = json!({ "lineage": "one", "serial": 3, "resources": 2 });
+    let mut result = planned(1);
+    result["state"] = state;
+    assert_eq!(job.result(&api, result).await.0, 204);
+    let waits = api.get(&format!("/deployments/{first}")).await.1;
+    assert_eq!(waits["approval"]["status"], "awaited", "{waits}");
+    assert_eq!(waits["approval"]["hold"], "release", "{waits}");
+    let after = environment(&api).await;
+    assert!(after.queue.is_idle(), "others may run: {:?}", after.queue);
+    assert_eq!(after.module.applied, None, "it has applied nothing");
+
+    // Another deployment runs to its end, and changes the state.
+    let (second, _) = begin(&api, order()).await;
+    let applied = json!({
+        "status": "success", "phase": "apply",
+        "state": { "lineage": "one", "serial": 8, "resources": 3 },
+    });
+    // A third one has the turn while the first one is approved.
+    assert_eq!(second.result(&api, applied).await.0, 204);
+    let (third, _) = begin(&api, order()).await;
+    assert_eq!(approve(&api, &bob, &first).await.0, 200);
+    let waits = api.get(&format!("/deployments/{first}")).await.1;
+    assert_eq!(waits["waiting"]["code"], "earlier_deployment", "{waits}");
+    assert_eq!(waits["waiting"]["blocked_by"], json!(third.id), "{waits}");
+    assert_eq!(environment(&api).await.queue.waiting.len(), 1);
+    assert_eq!(third.result(&api, json!({ "status": "success", "phase": "apply" })).await.0, 204);
+
+    // It is given up: what it had read of the state is older than what the others have left.
+    let cancelled = api.post(&format!("/deployments/{first}/actions/cancel"), json!({})).await;
+    assert_eq!(cancelled.0, 200, "{cancelled:?}");
+    let after = environment(&api).await;
+    assert!(after.queue.is_idle(), "{:?}", after.queue);
+    assert_eq!(after.module.state.unwrap().facts.unwrap().serial, 8);
+}
+
+#[tokio::test]
+async fn an_environment_chooses_by_itself_what_becomes_of_its_turn() {
+    let api = ruled(json!({ "required": "always", "hold": "release" })).await;
+    let own = json!({ "approval": { "required": "always", "hold": "turn" } });
+    assert_eq!(api.patch("/projects/shop/envs/main", own).await.0, 200);
+    let id = waiting(&api).await;
+    let shown = api.get(&format!("/deployments/{id}")).await.1;
+    assert_eq!(shown["approval"]["hold"], "turn", "{shown}");
+    assert_eq!(environment(&api).await.queue.current.map(|id| id.to_string()), Some(id));
 }
