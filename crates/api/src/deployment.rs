@@ -259,6 +259,7 @@ pub struct DeploymentDiffChange {
 
 /// The query of `calculateDeploymentDiff`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct DiffQuery {
     /// The deployment of the same environment to compare with. Default: the last one before that has changed the same thing.

@@ -158,6 +158,7 @@ impl From<IgnoreRule> for drift::IgnoreRule {
 
 /// The filters of `listDrift`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct DriftQuery {
     /// Only environments with this status: `unknown`, `in_sync`, `drifted` or `failed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,6 +36,7 @@ pub struct Plan {
 
 /// The query of `getDeploymentPlan`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct PlanQuery {
     /// The page, from 0 on; `next` of the page before.

@@ -43,6 +43,7 @@ async fn a_project_may_be_a_path_of_groups() {
         assert_eq!((refused.0, faults(&refused)), (400, vec!["id"]), "it is a path of the API");
     }
     api.make("/projects", json!({ "id": "variables" })).await;
+    assert_eq!(api.delete("/projects/variables").await.0, 204, "without groups it is none");
     insta::assert_snapshot!(settled(&made), @r#"
     {
       "created_at": "[time]",
