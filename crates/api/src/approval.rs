@@ -1,6 +1,6 @@
 //! Approval of plans.
 
-use canyon_domain::approval::{self, ApprovalNeed, Hold};
+use canyon_domain::approval::{self, ApprovalNeed, TurnHold};
 use canyon_domain::role::Role;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub struct ApprovalRule {
     /// value of its type, and a type `turn`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "release")]
-    pub hold: Option<Hold>,
+    pub hold: Option<TurnHold>,
 }
 
 fn one() -> u8 {
@@ -120,7 +120,7 @@ pub struct DeploymentApproval {
     /// `release` if later deployments of the environment run while it waits, and otherwise `turn`.
     #[serde(default)]
     #[schema(value_type = String)]
-    pub hold: Hold,
+    pub hold: TurnHold,
     /// The reviews of the current plan; the newest of each person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<Review>,

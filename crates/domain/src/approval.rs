@@ -66,7 +66,7 @@ impl ApprovalNeed {
 /// What becomes of its environment's turn while a plan waits for approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Hold {
+pub enum TurnHold {
     /// Its deployment keeps it: later deployments wait, and the plan stays right.
     #[default]
     Turn,
@@ -74,7 +74,7 @@ pub enum Hold {
     Release,
 }
 
-impl Hold {
+impl TurnHold {
     fn is_turn(&self) -> bool {
         *self == Self::Turn
     }
@@ -98,7 +98,7 @@ pub struct ApprovalRule {
     pub comment_required: bool,
     /// What becomes of the turn; `None` leaves it to the rule of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Hold>,
+    pub hold: Option<TurnHold>,
 }
 
 /// Who may approve. Without any of them, each person who may deploy.
@@ -235,8 +235,8 @@ pub struct Approval {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub comment_required: bool,
     /// What becomes of the turn.
-    #[serde(default, skip_serializing_if = "Hold::is_turn")]
-    pub hold: Hold,
+    #[serde(default, skip_serializing_if = "TurnHold::is_turn")]
+    pub hold: TurnHold,
     /// Since when its plan waits for reviews.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<Timestamp>,

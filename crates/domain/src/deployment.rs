@@ -2,7 +2,7 @@
 //!
 //! Its state machine is in [`crate::lifecycle`].
 
-use crate::approval::{Approval, Hold};
+use crate::approval::{Approval, TurnHold};
 use crate::attempt::{ApplyNote, Attempt};
 use crate::container::ContainerRun;
 use crate::defined_place::DefinedPlace;
@@ -315,7 +315,7 @@ impl Deployment {
 
     /// Whether it gives up the turn while its plan waits for reviews.
     pub fn releases_turn(&self) -> bool {
-        self.approval.as_ref().is_some_and(|approval| approval.hold == Hold::Release)
+        self.approval.as_ref().is_some_and(|approval| approval.hold == TurnHold::Release)
     }
 
     /// Whether its next attempt plans and stops, so that people can review the plan.

@@ -8,7 +8,7 @@ pub use super::idempotency::Idempotency;
 use super::modules::Work;
 use super::permissions::require;
 use crate::app::error::AppError;
-use canyon_domain::approval::{ApprovalNeed, ApprovalRule, Hold};
+use canyon_domain::approval::{ApprovalNeed, ApprovalRule, TurnHold};
 use canyon_domain::backend::state_location;
 use canyon_domain::deadline::QUEUE_CHECK;
 use canyon_domain::deployment::{Deployment, Mode, Status, StoredResults};
@@ -321,7 +321,7 @@ impl App {
         deployment.approval = needed.filter(|_| needs_approval).map(Box::new);
         if let Some(approval) = deployment.approval.as_mut().filter(|_| bundle.resource.is_some()) {
             // Its state in the environment says what is being done with the resource, and there is one only.
-            approval.hold = Hold::Turn;
+            approval.hold = TurnHold::Turn;
         }
         Ok((deployment, environment))
     }
