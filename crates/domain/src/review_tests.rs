@@ -212,6 +212,10 @@ fn a_plan_is_not_made_again_without_end_nor_for_a_kept_plan_or_a_cancelled_deplo
         if !lifecycle::plan_again(&mut deployment, number, &failure, at(13)).unwrap() {
             assert_eq!(round, 5);
             break;
+            let failed = Outcome::Failed(failure.clone());
+            let told = lifecycle::of_stale_plan(&deployment, number, failed.clone());
+            assert!(format!("{told:?}").contains("the last of five new plans"), "{told:?}");
+            assert_eq!(lifecycle::of_stale_plan(&deployment, number - 2, failed.clone()), failed);
         }
         let number = run(&mut deployment, at(14));
         deployment.plan = Some(Box::new(plan("ab")));
