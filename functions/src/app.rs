@@ -66,6 +66,7 @@ mod resource_jobs;
 mod results;
 mod retention;
 mod runner_checks;
+mod review_rights;
 pub(crate) mod runner_profiles;
 mod runner_rules;
 pub(crate) mod runners;

@@ -114,6 +114,9 @@ pub struct DeploymentApproval {
     pub reviews: Vec<Review>,
 }
 
+    /// Whether the caller may still approve the plan; in lists and reads of deployments that wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub may_approve: Option<bool>,
 /// A review of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Review {

@@ -108,6 +108,23 @@ fn check_admitted(approval: &Approval, reviewer: &Reviewer<'_>) -> Result<(), Re
 
 /// Approves the plan with this digest. With the last approval that it needs, the launcher applies the plan. Returns whether that
 /// was the last.
+/// Whether `reviewer` may still approve the plan that `deployment` waits with; `None` if it waits for no approval.
+pub fn may_approve(
+    deployment: &Deployment,
+    reviewer: &Reviewer<'_>,
+    now: Timestamp,
+) -> Option<bool> {
+    if !deployment.awaits_approval() {
+        return None;
+    }
+    let approval = deployment.approval.as_deref()?;
+    let is_in_time = approval.expires_at().is_none_or(|until| now < until);
+    let is_author = approval.forbid_author && deployment.created_by == reviewer.id;
+    let has_approved =
+        approval.reviews.iter().any(|review| review.by == reviewer.id && review.approves);
+    Some(is_in_time && !is_author && !has_approved && approval.admits(reviewer))
+}
+
 ///
 /// # Errors
 ///

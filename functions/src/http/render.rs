@@ -96,7 +96,15 @@ fn shown_approval(of: &deployment::Deployment, approval: &Approval) -> Deploymen
         given: approval.given(),
         since: approval.asked_at,
         expires_at: approval.expires_at(),
+        may_approve: None,
         reviews: approval.reviews.iter().map(review).collect(),
+    }
+}
+
+/// Says in a deployment whether the caller may still approve its plan.
+pub(super) fn say_who_may_approve(shown: &mut Deployment, may_approve: Option<bool>) {
+    if let Some(approval) = &mut shown.approval {
+        approval.may_approve = may_approve;
     }
 }
 
