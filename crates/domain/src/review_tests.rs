@@ -65,7 +65,8 @@ fn waiting(rule: &ApprovalRule) -> Deployment {
 
 fn by(person: u128) -> GivenReview<'static> {
     let id = PrincipalId(Uuid::from_u128(person));
-    let reviewer = Reviewer { id, name: None, role: Role::Deployer, is_machine: false };
+    let reviewer =
+        Reviewer { id, name: None, role: Role::Deployer, is_machine: false, groups: None };
     GivenReview { reviewer, comment: None, at: at(10) }
 }
 
@@ -273,4 +274,25 @@ fn whether_a_person_may_still_approve_is_what_an_approval_would_answer() {
     assert_eq!(may_approve(&queued(&rule(1)), &by(3).reviewer, at(10)), None);
     discard(&mut deployment, at(11)).unwrap();
     assert_eq!(may_approve(&deployment, &by(3).reviewer, at(12)), None);
+}
+
+#[test]
+fn who_is_no_approver_is_told_what_each_rule_wants() {
+    let of_type = ApprovalRule {
+        approvers: Approvers {
+            groups: vec!["okta/leads".parse().unwrap()],
+            subjects: vec!["ada".to_owned()],
+            ..Approvers::default()
+        },
+        ..rule(1)
+    };
+    let own = ApprovalRule {
+        approvers: Approvers { roles: vec![Role::Admin], ..Approvers::default() },
+        ..rule(1)
+    };
+    let mut deployment = waiting(&of_type);
+    deployment.approval.as_mut().unwrap().approvers.push(own.approvers);
+    let refused = approve(&mut deployment, &digest("ab"), &by(2)).unwrap_err().to_string();
+    let expected = "you are not an approver of this environment: it wants the group `okta/leads` or `ada`, and the role `admin`";
+    assert_eq!(refused, expected);
 }

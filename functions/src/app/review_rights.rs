@@ -25,6 +25,7 @@ impl ReviewRights<'_> {
             name: self.name.as_deref(),
             role: self.by.role_in(of.into()),
             is_machine: matches!(self.by.sign_in.by, Some(GrantedBy::ServiceAccount(_))),
+            groups: self.by.sign_in.membership(),
         }
     }
 
