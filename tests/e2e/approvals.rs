@@ -35,7 +35,7 @@ async fn token(site: &Site, role: &str) -> String {
 }
 
 /// Waits until the plan of a deployment waits for approval.
-async fn awaited(site: &Site, id: &str) -> Deployment {
+pub(crate) async fn awaited(site: &Site, id: &str) -> Deployment {
     let begun = Instant::now();
     loop {
         let found = site.client.deployment(id).await.unwrap();

@@ -1,6 +1,7 @@
 //! Approval of plans.
 
 use canyon_domain::approval::{self, ApprovalNeed, TurnHold};
+use canyon_domain::provider_group::ProviderGroup;
 use canyon_domain::role::Role;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -65,16 +66,20 @@ pub struct Approvers {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 50)]
     pub subjects: Vec<String>,
+    /// People of these groups, each written `PROVIDER/GROUP`: the id of an identity provider, and a group for which it has a rule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, max_items = 50, example = json!(["okta/leads"]))]
+    pub groups: Vec<ProviderGroup>,
 }
 
 impl From<ApprovalRule> for approval::ApprovalRule {
     fn from(of: ApprovalRule) -> Self {
         let ApprovalRule { required, count, approvers, forbid_author, expires_seconds, .. } = of;
-        let Approvers { roles, subjects } = approvers;
+        let Approvers { roles, subjects, groups } = approvers;
         Self {
             required,
             count,
-            approvers: approval::Approvers { roles, subjects },
+            approvers: approval::Approvers { roles, subjects, groups },
             forbid_author,
             expires_seconds,
             comment_required: of.comment_required,
@@ -85,11 +90,11 @@ impl From<ApprovalRule> for approval::ApprovalRule {
 
 impl From<approval::ApprovalRule> for ApprovalRule {
     fn from(of: approval::ApprovalRule) -> Self {
-        let approval::Approvers { roles, subjects } = of.approvers;
+        let approval::Approvers { roles, subjects, groups } = of.approvers;
         Self {
             required: of.required,
             count: of.count,
-            approvers: Approvers { roles, subjects },
+            approvers: Approvers { roles, subjects, groups },
             forbid_author: of.forbid_author,
             expires_seconds: of.expires_seconds,
             comment_required: of.comment_required,
@@ -121,6 +126,9 @@ pub struct DeploymentApproval {
     #[serde(default)]
     #[schema(value_type = String)]
     pub hold: TurnHold,
+    /// Whether the caller may still approve the plan; in lists and reads of deployments that wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub may_approve: Option<bool>,
     /// The reviews of the current plan; the newest of each person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<Review>,

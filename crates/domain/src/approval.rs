@@ -5,9 +5,11 @@
 use crate::field_error::FieldErrors;
 use crate::ids::PrincipalId;
 use crate::kept_plan::PlanSummary;
+use crate::provider_group::{Membership, ProviderGroup};
 use crate::role::Role;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Maximum number of approvals that a rule may need.
 pub const MAX_COUNT: u8 = 5;
@@ -15,6 +17,8 @@ pub const MAX_COUNT: u8 = 5;
 pub const EXPIRY: std::ops::RangeInclusive<u32> = 300..=604_800;
 /// Maximum number of subjects in a rule.
 pub const MAX_SUBJECTS: usize = 50;
+/// Maximum number of groups in a rule.
+pub const MAX_GROUPS: usize = 50;
 /// Maximum length of a subject, and of a comment, in characters.
 pub const MAX_TEXT: usize = 300;
 
@@ -110,6 +114,9 @@ pub struct Approvers {
     /// These principals, by id or by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<String>,
+    /// The people of these groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<ProviderGroup>,
 }
 
 impl Approvers {
@@ -130,7 +137,22 @@ impl Approvers {
         } else {
             self.roles.iter().any(|role| reviewer.role >= *role)
         };
-        has_role && !reviewer.is_machine
+        let is_member = |group| reviewer.groups.is_some_and(|person| person.is_in(group));
+        (has_role || self.groups.iter().any(is_member)) && !reviewer.is_machine
+    }
+}
+
+/// What a reviewer needs one of.
+impl fmt::Display for Approvers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_default() {
+            return f.write_str("the role `deployer`");
+        }
+        let roles = self.roles.iter().map(|role| format!("the role `{}`", role.as_str()));
+        let groups = self.groups.iter().map(|group| format!("the group `{group}`"));
+        let subjects = self.subjects.iter().map(|subject| format!("`{subject}`"));
+        let all: Vec<_> = roles.chain(groups).chain(subjects).collect();
+        f.write_str(&all.join(" or "))
     }
 }
 
@@ -145,6 +167,8 @@ pub struct Reviewer<'a> {
     pub role: Role,
     /// Whether it is a service account.
     pub is_machine: bool,
+    /// Its groups, if it is a person.
+    pub groups: Option<Membership<'a>>,
 }
 
 impl ApprovalRule {
@@ -171,13 +195,18 @@ impl ApprovalRule {
             faults.add(format!("{path}.expires_seconds"), reason);
         }
         let subjects = self.approvers.subjects.len();
-        if self.approvers.roles.is_empty() && (1..usize::from(self.count)).contains(&subjects) {
+        let is_closed = self.approvers.roles.is_empty() && self.approvers.groups.is_empty();
+        if is_closed && (1..usize::from(self.count)).contains(&subjects) {
             let reason = format!("is more than the approvers: only {subjects} may approve");
             faults.add(format!("{path}.count"), reason);
         }
         if subjects > MAX_SUBJECTS {
             let reason = format!("has at most {MAX_SUBJECTS}");
             faults.add(format!("{path}.approvers.subjects"), reason);
+        }
+        if self.approvers.groups.len() > MAX_GROUPS {
+            let reason = format!("has at most {MAX_GROUPS}");
+            faults.add(format!("{path}.approvers.groups"), reason);
         }
         let length = |text: &String| text.chars().count();
         for (at, subject) in self.approvers.subjects.iter().enumerate() {

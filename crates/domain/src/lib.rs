@@ -74,6 +74,7 @@ pub mod policy;
 pub mod polled_job;
 pub mod ports;
 pub mod principal;
+pub mod provider_group;
 pub mod public_address;
 pub mod requested_role;
 pub mod resource;

@@ -1,10 +1,14 @@
 //! Reviews of a plan that waits for its approval: each function is one event of a deployment.
 
-use crate::approval::{Approval, MAX_TEXT, Review, Reviewer};
+use crate::approval::{Approval, Approvers, MAX_TEXT, Review, Reviewer};
 use crate::deployment::{Deployment, Status};
+use crate::failure::shortened_to;
 use crate::lifecycle;
 use crate::module_source::Digest;
 use jiff::Timestamp;
+
+/// Maximum length of the text about who may approve, in characters: a rule may name many.
+const MAX_WANTED: usize = 600;
 
 /// Why a review is refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,15 +99,30 @@ fn check_admitted(approval: &Approval, reviewer: &Reviewer<'_>) -> Result<(), Re
     if approval.admits(reviewer) {
         return Ok(());
     }
-    let mut wanted = Vec::new();
-    for approvers in &approval.approvers {
-        let roles = approvers.roles.iter().map(|role| format!("the role `{}`", role.as_str()));
-        wanted.extend(roles.chain(approvers.subjects.iter().map(|subject| format!("`{subject}`"))));
-    }
-    let wanted =
-        if wanted.is_empty() { "the role `deployer`".to_owned() } else { wanted.join(" or ") };
+    let wanted: Vec<_> = match &approval.approvers[..] {
+        [] => vec![Approvers::default().to_string()],
+        rules => rules.iter().map(ToString::to_string).collect(),
+    };
+    let wanted = shortened_to(&wanted.join(", and "), MAX_WANTED);
     let named = if reviewer.is_machine { ", and a service account must be named" } else { "" };
     Err(ReviewRefusal::NotAnApprover(format!("it wants {wanted}{named}")))
+}
+
+/// Whether `reviewer` may still approve the plan that `deployment` waits with; `None` if it waits for no approval.
+pub fn may_approve(
+    deployment: &Deployment,
+    reviewer: &Reviewer<'_>,
+    now: Timestamp,
+) -> Option<bool> {
+    if !deployment.awaits_approval() {
+        return None;
+    }
+    let approval = deployment.approval.as_deref()?;
+    let is_in_time = approval.expires_at().is_none_or(|until| now < until);
+    let is_author = approval.forbid_author && deployment.created_by == reviewer.id;
+    let has_approved =
+        approval.reviews.iter().any(|review| review.by == reviewer.id && review.approves);
+    Some(is_in_time && !is_author && !has_approved && approval.admits(reviewer))
 }
 
 /// Approves the plan with this digest. With the last approval that it needs, the launcher applies the plan. Returns whether that

@@ -3,10 +3,9 @@
 use super::App;
 use super::permissions::of_caller;
 use crate::app::error::AppError;
-use canyon_domain::approval::Reviewer;
+use canyon_api::error::{AUTHOR, NOT_AN_APPROVER};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
-use canyon_domain::grant::GrantedBy;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_domain::inventory::EnvironmentStatus;
 use canyon_domain::module_source::Digest;
@@ -50,7 +49,10 @@ impl From<ReviewRefusal> for AppError {
     fn from(refusal: ReviewRefusal) -> Self {
         let message = refusal.to_string();
         match refusal {
-            ReviewRefusal::Author | ReviewRefusal::NotAnApprover(_) => Self::denied(message),
+            ReviewRefusal::Author => Self::denied(message).with_detail("code", AUTHOR),
+            ReviewRefusal::NotAnApprover(_) => {
+                Self::denied(message).with_detail("code", NOT_AN_APPROVER)
+            }
             ReviewRefusal::CommentMissing | ReviewRefusal::FaultyComment => {
                 Self::invalid("comment", message)
             }
@@ -77,7 +79,6 @@ impl App {
         id: DeploymentId,
         request: &ReviewRequest,
     ) -> Result<Deployment, AppError> {
-        let name = self.names(by, [by.id]).await?.of(by.id);
         for _ in 0..MAX_TRIES {
             let found = self.table.deployment(by.org, id).await?;
             let needed = match request {
@@ -86,12 +87,8 @@ impl App {
             };
             let mut deployment = of_caller(by, needed, id, found)?;
             let now = self.now();
-            let reviewer = Reviewer {
-                id: by.id,
-                name: name.as_deref(),
-                role: by.role_in((&deployment).into()),
-                is_machine: matches!(by.sign_in.by, Some(GrantedBy::ServiceAccount(_))),
-            };
+            let rights = self.review_rights(by, std::slice::from_ref(&deployment)).await?;
+            let reviewer = rights.reviewer(&deployment);
             let given = GivenReview { reviewer, comment: request.comment(), at: now };
             match request {
                 ReviewRequest::Approve(digest, _) => {

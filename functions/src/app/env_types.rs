@@ -47,6 +47,7 @@ impl App {
     ) -> Result<EnvironmentType, AppError> {
         let mut record = self.record(by, "env_type.create", format!("env-types/{id}"));
         let TypeRules { deletion_protection, approval, policy } = rules;
+        self.check_approver_groups(by, approval.as_ref()).await?;
         record.details.extend(policy.as_deref().map(|policy| policy_in_words(Some(policy))));
         let uuid = self.entropy.id(record.at);
         let created_at = record.at;
@@ -85,6 +86,7 @@ impl App {
         id: &EnvTypeId,
         update: &Update,
     ) -> Result<EnvironmentType, AppError> {
+        self.check_approver_groups(by, update.approval.value()).await?;
         let mut record = self.record(by, "env_type.update", format!("env-types/{id}"));
         record.details.extend(approval_in_words(&update.approval));
         if !update.policy.is_keep() {

@@ -8,6 +8,7 @@ use canyon_domain::approval::ApprovalRule;
 use canyon_domain::change::Change;
 use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
+use canyon_domain::failure::shortened_to;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::Update;
@@ -22,6 +23,8 @@ use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 
+/// Maximum length of the approvers in an audit record, in characters: a rule may name many.
+const MAX_APPROVERS: usize = 600;
 /// Indices into the references that `Table::create_environment` checks.
 const PROJECT: usize = 1;
 const ENV_TYPE: usize = 2;
@@ -213,6 +216,7 @@ impl App {
                     own.check_is_stricter(of_type, "approval", &mut faults);
                     faults.into_result(())?;
                 }
+                self.check_approver_groups(by, rule).await?;
                 environment.approval = rule.cloned().map(Box::new);
                 record.details.extend(approval_in_words(&update.approval));
             }
@@ -332,9 +336,10 @@ pub(super) fn approval_in_words(change: &Change<ApprovalRule>) -> Option<String>
         Change::Keep => None,
         Change::Remove => Some("no approval is needed".to_owned()),
         Change::Set(rule) => Some(format!(
-            "approval required: {}, by {}, within {} s",
+            "approval required: {}, by {} with {}, within {} s",
             rule.required.as_str(),
             rule.count,
+            shortened_to(&rule.approvers.to_string(), MAX_APPROVERS),
             rule.expires_seconds
         )),
     }

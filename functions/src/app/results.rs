@@ -44,7 +44,7 @@ impl App {
         token: &SecretHash,
         body: &DeploymentResultsUpdateBody,
     ) -> Result<(), AppError> {
-        let outcome = outcome(body);
+        let reported = outcome(body);
         // An invalid state report must not discard the rest of the result: the run has changed resources.
         let state = body.state.as_ref().and_then(|report| {
             let unusable = |faults: &FieldErrors| {
@@ -57,6 +57,10 @@ impl App {
         let unwritten = body.unwritten.as_ref().map(unwritten_facts);
         for _ in 0..MAX_TRIES {
             let Proved { mut deployment, over, .. } = self.prove(of, token).await?;
+            let mut outcome = reported.clone();
+            if body.stale_plan {
+                outcome = lifecycle::of_stale_plan(&deployment, of.number, outcome);
+            }
             if over {
                 return repeated(&deployment, of, &outcome);
             }
@@ -107,7 +111,7 @@ impl App {
                 }
                 continue;
             }
-            if self.end_attempt(of, deployment, outcome.clone()).await? == Saved::Yes {
+            if self.end_attempt(of, deployment, outcome).await? == Saved::Yes {
                 return Ok(());
             }
         }

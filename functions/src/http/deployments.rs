@@ -140,9 +140,12 @@ async fn list(
         DeploymentSearch { status, ended, kind, resource, since, ..DeploymentSearch::of(scope) };
     let found = app.readable_deployments(&caller, search, request).await?;
     let names = app.names(&caller, found.items.iter().map(|found| found.created_by)).await?;
-    let render = |of: deployment::Deployment| Deployment {
-        created_by_name: names.of(of.created_by),
-        ..render::summary(&caller.org_id, &of)
+    let rights = app.review_rights(&caller, &found.items).await?;
+    let render = |of: deployment::Deployment| {
+        let mut shown = render::summary(&caller.org_id, &of);
+        shown.created_by_name = names.of(of.created_by);
+        render::say_who_may_approve(&mut shown, rights.may_approve(&of));
+        shown
     };
     paging::answer_visible(&app, caller.org, found, &name, render).await.map(Json)
 }
@@ -232,7 +235,9 @@ async fn get(
     };
     let created_by_name = app.names(&caller, [found.created_by]).await?.of(found.created_by);
     let policy = app.policy_of(caller.org, &found).await?.map(Box::new);
-    let answer = render::deployment(&caller.org_id, &found, waiting);
+    let rights = app.review_rights(&caller, std::slice::from_ref(&found)).await?;
+    let mut answer = render::deployment(&caller.org_id, &found, waiting);
+    render::say_who_may_approve(&mut answer, rights.may_approve(&found));
     Ok(Json(Deployment { module, container, state_command, created_by_name, policy, ..answer }))
 }
 

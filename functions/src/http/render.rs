@@ -97,7 +97,15 @@ fn shown_approval(of: &deployment::Deployment, approval: &Approval) -> Deploymen
         since: approval.asked_at,
         expires_at: approval.expires_at(),
         hold: approval.hold,
+        may_approve: None,
         reviews: approval.reviews.iter().map(review).collect(),
+    }
+}
+
+/// Says in a deployment whether the caller may still approve its plan.
+pub(super) fn say_who_may_approve(shown: &mut Deployment, may_approve: Option<bool>) {
+    if let Some(approval) = &mut shown.approval {
+        approval.may_approve = may_approve;
     }
 }
 

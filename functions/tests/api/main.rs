@@ -18,6 +18,7 @@ mod agent_world;
 mod agents;
 mod answers;
 mod approvals;
+mod approver_groups;
 mod archives;
 mod attempt_readers;
 mod audit;

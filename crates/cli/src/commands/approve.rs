@@ -7,6 +7,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{self, Format, Output};
 use crate::plan_text::PlanText;
+use crate::resource::Resource;
 use crate::retry::retry_call;
 use crate::summary;
 use canyon_api::approval::{ApproveBody, RejectBody};
@@ -47,6 +48,20 @@ pub(crate) struct RejectArguments {
 pub(crate) struct DiscardArguments {
     /// The id of the deployment whose plan waits for approval, or its first or last characters
     deployment: String,
+}
+
+/// Which plans to list.
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    /// Only those of this project
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+    /// Only those of this environment of the project
+    #[arg(long, visible_alias = "env", value_name = "ID", requires = "project")]
+    environment: Option<String>,
+    /// Only those that you may still approve
+    #[arg(long)]
+    mine: bool,
 }
 
 async fn id_of(client: &Client, given: &str) -> Result<String, CliError> {
@@ -128,20 +143,37 @@ fn print(deployment: &Deployment, output: Output) -> Result<Exit, CliError> {
 }
 
 /// Lists the deployments whose plans wait for approval, the newest first.
-pub(crate) async fn list(client: &Client, output: Output) -> Result<Exit, CliError> {
-    let filter = DeploymentQuery { ended: Some(false), ..DeploymentQuery::default() };
+pub(crate) async fn list(given: List, client: &Client, output: Output) -> Result<Exit, CliError> {
+    let List { project, environment, mine } = given;
+    let ended = Some(false);
+    let filter = DeploymentQuery {
+        project_id: project,
+        env_id: environment,
+        ended,
+        ..DeploymentQuery::default()
+    };
     let (mut rows, mut page) = (Vec::new(), PageQuery::default());
     loop {
         let found = client.deployments(&filter, &page).await?;
-        rows.extend(found.items.iter().filter_map(row));
+        let waiting = found.items.iter().filter(|of| !mine || may_approve(of));
+        rows.extend(waiting.filter_map(row));
         page.page = found.next_page_token;
         if page.page.is_none() {
             break;
         }
     }
+    if rows.is_empty() {
+        let (project, environment) = (&filter.project_id, &filter.env_id);
+        Resource::require_filtered(client, project.as_deref(), environment.as_deref()).await?;
+    }
     let columns = ["id", "project", "environment", "plan", "given", "expires_at", "requested_by"];
     output.list(rows, &columns)?;
     Ok(Exit::Ok)
+}
+
+/// Whether the caller may still approve its plan.
+fn may_approve(of: &Deployment) -> bool {
+    of.approval.as_ref().is_some_and(|approval| approval.may_approve == Some(true))
 }
 
 fn row(of: &Deployment) -> Option<Value> {
@@ -154,6 +186,7 @@ fn row(of: &Deployment) -> Option<Value> {
         "plan_digest": plan.map(|plan| &plan.digest),
         "given": format!("{} of {}", approval.given, approval.needed),
         "expires_at": approval.expires_at,
+        "may_approve": approval.may_approve,
         "requested_by": of.created_by_name.clone().unwrap_or_else(|| of.created_by.to_string()),
     }))
 }

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
+mod approvals;
 mod audit;
 mod canned_server;
 mod commands;

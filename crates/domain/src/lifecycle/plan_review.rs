@@ -7,9 +7,12 @@ use crate::failure::Failure;
 use jiff::Timestamp;
 
 /// Maximum number of attempts of a deployment whose plans are reviewed: each change of the state costs two.
-const MAX_ATTEMPTS_OF_REVIEWED: usize = 12;
+const MAX_ATTEMPTS_OF_REVIEWED: u32 = 12;
 /// The message of a deployment whose approved plan is stale.
 const AGAIN: &str = "the state has changed since its plan was approved: it is planned again, and needs approval again";
+/// The message of a deployment whose plan was stale too often.
+const LAST: &str = "STALE_PLAN: the state has changed again since the plan was approved, and this was the last of five new plans: \
+     nothing was changed. Find out what changes the state, and deploy again";
 
 /// The next attempt makes another plan, unless it applies what was approved.
 pub(super) fn forget_plan(deployment: &mut Deployment) {
@@ -66,7 +69,7 @@ pub fn plan_again(
 ) -> Result<bool, Refused> {
     let may = deployment.plan_of.is_none()
         && deployment.cancel.is_none()
-        && deployment.attempts.len() < MAX_ATTEMPTS_OF_REVIEWED;
+        && number < MAX_ATTEMPTS_OF_REVIEWED;
     let attempt = open(deployment, number)?;
     let has_stopped = attempt.stop.is_some();
     let Some(approval) = deployment.approval.as_mut().filter(|_| may && !has_stopped) else {
@@ -80,4 +83,16 @@ pub fn plan_again(
     let attempt = open(deployment, number)?;
     attempt.ended = Some(Ended { at: now, outcome: Outcome::Failed(failure.clone()) });
     Ok(true)
+}
+
+/// The outcome of an attempt whose plan was stale. If no further plan is made because too many were, it says so. It depends on the
+/// attempt alone, so a repeated result has the same outcome.
+pub fn of_stale_plan(deployment: &Deployment, number: u32, outcome: Outcome) -> Outcome {
+    let is_reviewed = deployment.plan_of.is_none() && deployment.approval.is_some();
+    match outcome {
+        Outcome::Failed(failure) if is_reviewed && number >= MAX_ATTEMPTS_OF_REVIEWED => {
+            Outcome::Failed(Failure { message: LAST.to_owned(), ..failure })
+        }
+        outcome => outcome,
+    }
 }
