@@ -9,6 +9,7 @@ pub mod agent_registry;
 mod agent_sessions;
 mod agent_work;
 mod agents;
+pub mod announcements;
 mod approvals;
 mod archives;
 mod artifacts;

@@ -48,6 +48,10 @@ pub struct Schedule {
     /// The next times, at most three.
     #[schema(value_type = Vec<String>)]
     pub next_due_at: Vec<Timestamp>,
+    /// With `kind: destroy`: when Canyon announces the next time by an event, if an announcement is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next_announcement_at: Option<Timestamp>,
     /// The newest entry of `history`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<ScheduledRun>,

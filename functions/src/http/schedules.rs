@@ -155,6 +155,7 @@ fn render(of: schedule::Schedule) -> Schedule {
         reconcile,
         spec,
         next_due_at,
+        next_announcement_at: of.next_announcement,
         last: history.first().cloned(),
         history,
         created_by: of.author.id.0,

@@ -37,6 +37,7 @@ mod deployed_modules;
 mod deployment_diffs;
 mod deployment_filters;
 mod deployments;
+mod destroy_announcements;
 mod drift;
 mod enrolment;
 mod environment_removal;
