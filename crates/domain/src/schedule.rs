@@ -1,4 +1,4 @@
-//! Schedules of an environment: deployments, checks for drift and destructions that Canyon requests at set times.
+//! Schedules of an environment: deployments, checks and destructions that Canyon requests at set times.
 //!
 //! A schedule has a due time, as a deployment has one. When it comes, [`Schedule::decide`] says what to do, and
 //! [`Schedule::record`] notes the result and moves the due time on. A destruction is announced before that
@@ -14,6 +14,7 @@ use crate::ids::{
     is_hyphenated, text_id,
 };
 use crate::principal::{Principal, Role};
+use crate::resource_name::ResourceName;
 use crate::scoped_role::ScopedRole;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,11 @@ pub enum ScheduledWork {
     },
     /// The destruction of what was deployed last.
     Destroy,
+    /// A check of a resource that a container job has created.
+    ContainerCheck {
+        /// The resource. It may not exist yet.
+        resource: ResourceName,
+    },
 }
 
 impl ScheduledWork {
@@ -64,6 +70,7 @@ impl ScheduledWork {
             Self::Drift { .. } => "drift",
             Self::Deploy { .. } => "deploy",
             Self::Destroy => "destroy",
+            Self::ContainerCheck { .. } => "container-check",
         }
     }
 
@@ -71,7 +78,9 @@ impl ScheduledWork {
     pub fn least_distance(&self) -> SignedDuration {
         match self {
             Self::Drift { .. } => SignedDuration::from_mins(15),
-            Self::Deploy { .. } | Self::Destroy => SignedDuration::from_mins(5),
+            Self::Deploy { .. } | Self::Destroy | Self::ContainerCheck { .. } => {
+                SignedDuration::from_mins(5)
+            }
         }
     }
 }

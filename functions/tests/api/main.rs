@@ -76,6 +76,7 @@ mod runner_sizes;
 mod runner_variables;
 mod runners;
 mod runs;
+mod scheduled_checks;
 mod schedules;
 mod scoped_roles;
 mod secret_inputs;

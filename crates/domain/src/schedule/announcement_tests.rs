@@ -69,7 +69,11 @@ fn a_new_schedule_announces_what_is_left_and_only_one_that_destroys() {
         assert_eq!(schedule.next_announcement, expected.map(at), "{due}");
         assert_eq!(schedule.wakes_at(), Some(expected.map_or(at(due), at)), "{due}");
     }
-    let others = [ScheduledWork::Drift { reconcile: false }, ScheduledWork::Deploy { spec: None }];
+    let others = [
+        ScheduledWork::Drift { reconcile: false },
+        ScheduledWork::Deploy { spec: None },
+        ScheduledWork::ContainerCheck { resource: "s3#photos".parse().unwrap() },
+    ];
     for work in others {
         assert_eq!(schedule(work, Times::At(at(DUE))).wakes_at(), Some(at(DUE)));
     }
