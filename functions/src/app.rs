@@ -47,6 +47,7 @@ mod job_hints;
 mod job_inputs;
 pub mod job_tokens;
 mod kept_plans;
+pub(crate) mod last_deployments;
 mod modules;
 mod named_roles;
 pub mod names;

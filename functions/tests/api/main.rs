@@ -52,6 +52,7 @@ mod issuers;
 mod job;
 mod job_tokens;
 mod kept_plans;
+mod last_deployments;
 mod long_polls;
 mod long_streams;
 mod module_resources;
