@@ -29,6 +29,7 @@ mod git_credentials;
 mod health;
 mod identity_providers;
 mod job_tokens;
+mod last_deployments;
 mod list_query;
 mod named_roles;
 mod network_address;
@@ -124,6 +125,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(retention::routes())
         .merge(usage::routes())
         .merge(deployments::routes())
+        .merge(last_deployments::routes())
         .merge(archives::routes())
         .merge(artifacts::routes())
         .merge(plans::routes())

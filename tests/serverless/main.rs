@@ -10,6 +10,7 @@
 )]
 
 mod agent;
+mod announcements;
 #[path = "../e2e/approvals.rs"]
 mod approvals;
 #[path = "../e2e/cancel.rs"]

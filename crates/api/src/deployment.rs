@@ -3,7 +3,7 @@
 use crate::approval::DeploymentApproval;
 use crate::deployed_container::DeployedContainer;
 use crate::deployed_module::DeployedModule;
-pub use crate::deployment_query::{DeploymentQuery, LogQuery, WaitQuery};
+pub use crate::deployment_query::{DeploymentQuery, LastDeploymentQuery, LogQuery, WaitQuery};
 pub use crate::deployment_request::{
     DeploymentCreateBody, ModuleBody, RequestedApproval, RequestedMode, Supersede,
 };

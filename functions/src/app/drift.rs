@@ -3,7 +3,9 @@
 use super::App;
 use super::deploy::DeploymentRequest;
 use crate::app::error::AppError;
-use canyon_api::drift::{DriftCheck, DriftDetails, DriftReportBody, DriftedResource};
+use canyon_api::drift::{
+    DriftCheck, DriftDetails, DriftReportBody, DriftedContainer, DriftedResource,
+};
 use canyon_domain::deployment::{Deployment, Mode, Priority};
 use canyon_domain::drift::{
     DriftFinding, DriftRecord, DriftStatus, IgnoreRule, MAX_ATTRIBUTES, MAX_CHANGES,
@@ -76,6 +78,7 @@ impl App {
             drift: (&environment).into(),
             changes,
             truncated,
+            drifted_resources: DriftedContainer::all_of(&environment),
             history: checks.items.iter().map(as_check).collect(),
         })
     }

@@ -145,6 +145,7 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("listEnvironments", Seen),
     ("listEnvironmentsInOrg", List),
     ("listEventSources", Whole('V')),
+    ("listLastDeployments", List),
     ("listProjects", List),
     ("listResourceDefinitions", Whole('V')),
     ("listRunnerProfiles", Whole('V')),

@@ -311,6 +311,7 @@ async fn each_list_has_what_its_caller_may_read() {
         let deployments =
             |of: &Value| format!("{} {}", text(&of["project_id"]), text(&of["env_id"]));
         assert_eq!(read("/deployments", &deployments).await, environments, "{name}");
+        assert_eq!(read("/last-deployments", &deployments).await, environments, "{name}");
         let projects = [("shop/web", roles[1]), ("bank", roles[2])];
         let seen = projects.iter().filter(|(_, role)| *role != '-');
         let seen: BTreeSet<_> = seen.map(|(project, _)| (*project).to_owned()).collect();

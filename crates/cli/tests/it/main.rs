@@ -13,6 +13,7 @@ mod contexts;
 mod deploying;
 mod deploying_here;
 mod deployments;
+mod drift;
 mod exit_codes;
 mod invocation;
 mod manners;
