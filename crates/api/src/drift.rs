@@ -34,7 +34,8 @@ pub struct Drift {
     /// The check that waits or runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checking: Option<Uuid>,
-    /// Until when drift leads to no deployment: two deployments within 24 hours have undone it, and it came back.
+    /// Until when drift leads to no deployment: two deployments within 24 hours have undone it. A time that has passed says
+    /// nothing any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub reconcile_suspended_until: Option<Timestamp>,

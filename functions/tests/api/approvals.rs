@@ -96,6 +96,7 @@ async fn a_faulty_rule_is_refused_by_the_paths_of_its_faults() {
         json!({ "required": "sometimes" }),
         json!({ "count": 1 }),
         json!({ "required": "always", "hold": "forever" }),
+        json!({ "required": "always", "expires_seconds": 604_801 }),
         json!({ "required": "always", "approvers": { "groups": ["ops"] } }),
     ] {
         let refused = api.patch("/env-types/dev", json!({ "approval": rule })).await;
@@ -157,6 +158,7 @@ async fn who_may_not_review_is_told_why_and_changes_nothing() {
         (&api.ours.viewer, &said, 403, "not an approver"),
         (&bob, &other, 409, DIGEST),
         (&bob, &faulty, 400, "plan_digest"),
+        (&bob, &json!({ "comment": "good" }), 400, "plan_digest"),
         (&bob, &long, 400, "comment"),
         (&bob, &json!({ "plan_digest": DIGEST }), 400, "comment"),
     ] {
@@ -299,4 +301,18 @@ async fn an_environment_chooses_by_itself_what_becomes_of_its_turn() {
     let shown = api.get(&format!("/deployments/{id}")).await.1;
     assert_eq!(shown["approval"]["hold"], "turn", "{shown}");
     assert_eq!(environment(&api).await.queue.current.map(|id| id.to_string()), Some(id));
+}
+
+#[tokio::test]
+async fn without_another_word_a_plan_that_waits_keeps_the_turn() {
+    let api = ruled(json!({ "required": "always" })).await;
+    let id = waiting(&api).await;
+    let shown = api.get(&format!("/deployments/{id}")).await.1;
+    assert_eq!(shown["approval"]["hold"], "turn", "{shown}");
+    assert_eq!(shown["waiting"]["since"], shown["approval"]["since"], "{shown}");
+    assert!(shown["approval"]["expires_at"].is_string(), "{shown}");
+    let later = api.make("/deployments", order()).await;
+    let shown = api.get(&format!("/deployments/{}", later["id"].as_str().unwrap())).await.1;
+    assert_eq!(shown["waiting"]["code"], "earlier_deployment", "{shown}");
+    assert_eq!(shown["waiting"]["blocked_by"], json!(id), "{shown}");
 }

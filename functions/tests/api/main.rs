@@ -89,5 +89,6 @@ mod state_locks;
 mod superseding;
 mod tokens;
 mod transfers;
+mod undone_drift;
 mod variable_sets;
 mod variable_uses;

@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const PATH: &str = "/projects/shop/envs/main/schedules";
+pub(crate) const PATH: &str = "/projects/shop/envs/main/schedules";
 const HOUR: Duration = Duration::from_hours(1);
 
 fn hourly(changes: &Value) -> Value {
@@ -28,7 +28,7 @@ async fn with_schedule(changes: &Value) -> Api {
     api
 }
 
-async fn pass(api: &Api) -> usize {
+pub(crate) async fn pass(api: &Api) -> usize {
     api.app.run_due_schedules(&NoBus).await.unwrap()
 }
 
@@ -354,42 +354,4 @@ async fn the_schedules_of_an_environment_go_with_it() {
     assert_eq!((pass(&api).await, deployments(&api).await), (1, 0));
     let left = table.all_schedules(org, kept.env_uuid).await.unwrap();
     assert_eq!((left[0].due_at, pass(&api).await), (None, 0), "the table removes it by itself");
-}
-
-#[tokio::test]
-async fn a_schedule_begins_a_check_for_drift_and_undoes_what_it_finds_twice_a_day() {
-    let api = furnished().await;
-    let mut last = succeeds(&api, order()).await;
-    let schedule =
-        json!({ "id": "nightly", "kind": "drift", "every_seconds": 900, "reconcile": true });
-    api.make(PATH, schedule).await;
-    let change =
-        json!({ "address": "a.b", "action": "update", "kind": "outside", "attributes": ["x"] });
-    let drift = json!({ "num_resources": 1, "num_drifted": 1, "changes": [change] });
-    let found = json!({ "status": "success", "phase": "plan", "drift": drift });
-    for round in 1..=3 {
-        api.clock.advance(Duration::from_mins(16));
-        assert_eq!(pass(&api).await, 1);
-        let shown = api.get("/projects/shop/envs/main/drift").await.1;
-        let check = shown["checking"].as_str().unwrap().to_owned();
-        let (job, _) = begin_accepted(&api, &check).await;
-        assert_eq!(job.result(&api, found.clone()).await.0, 204);
-        let waiting = api.get("/deployments?status=queued").await.1["items"].clone();
-        let suspended =
-            &api.get("/projects/shop/envs/main/drift").await.1["reconcile_suspended_until"];
-        if round == 3 {
-            assert_eq!((waiting, suspended.is_string()), (json!([]), true), "it came back twice");
-            continue;
-        }
-        assert_eq!(waiting[0]["rollback_to_deployment_id"], last.as_str(), "{round} {waiting}");
-        assert_eq!(waiting[0]["mode"], "rollback");
-        let id = waiting[0]["id"].as_str().unwrap();
-        let (job, _) = begin_accepted(&api, id).await;
-        assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
-        job.succeed(&api).await;
-        id.clone_into(&mut last);
-    }
-    let records = api.audit().await;
-    let undone = records.iter().filter(|record| record.starts_with("drift.reconcile "));
-    assert_eq!(undone.count(), 2);
 }

@@ -14,6 +14,7 @@ use crate::{follow, summary};
 use canyon_api::client::Client;
 use canyon_api::drift::{DriftDetails, DriftedContainer, DriftedResource};
 use canyon_domain::drift::{DriftKind, DriftStatus};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -166,7 +167,7 @@ fn text(details: &DriftDetails) -> String {
             drift.num_resources
         ),
     };
-    if let Some(until) = drift.reconcile_suspended_until {
+    if let Some(until) = drift.reconcile_suspended_until.filter(|until| *until > Timestamp::now()) {
         _ = writeln!(
             text,
             "drift leads to no deployment until {until}: it came back after two of them"
