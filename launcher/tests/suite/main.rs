@@ -16,6 +16,7 @@ mod late_salvage;
 mod platform;
 mod profiles;
 mod retention;
+mod reviews;
 mod salvage;
 mod stop;
 mod time;
