@@ -66,6 +66,7 @@ async fn organization(table: &Table, account: &Account) {
         display_name: DisplayName::from_id("testing"),
         deletion_protection: None,
         approval: None,
+        policy: None,
         created_at: now,
     };
     let project = Project {

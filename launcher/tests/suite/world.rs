@@ -110,6 +110,7 @@ impl World {
             deletion_protection: None,
             approval: None,
             created_at: now,
+            policy: None,
         };
         let project = Project {
             id: "shop".parse().unwrap(),

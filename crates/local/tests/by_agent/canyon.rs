@@ -98,6 +98,7 @@ impl Canyon {
             display_name: DisplayName::from_id("testing"),
             deletion_protection: None,
             approval: None,
+            policy: None,
             created_at: now,
         };
         let project = Project {
