@@ -215,6 +215,7 @@ fn launcher(table: &Table, blobs: &Path, account: &Account) -> Launcher {
         last_job_lists: Arc::default(),
         limits: Arc::default(),
         publisher: None,
+        signed_requests: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Approval of plans.
 
+use crate::plan_check::{PlanCheck, PlanCheckRule};
 use canyon_domain::approval::{self, ApprovalNeed};
 use canyon_domain::role::Role;
 use jiff::Timestamp;
@@ -15,9 +16,9 @@ pub struct ApprovalRule {
     /// anything).
     #[schema(value_type = String, example = "destructive")]
     pub required: ApprovalNeed,
-    /// How many people must approve.
+    /// How many people must approve; 0 only if one of `checks` is mandatory.
     #[serde(default = "one")]
-    #[schema(minimum = 1, maximum = 5, default = 1)]
+    #[schema(minimum = 0, maximum = 5, default = 1)]
     pub count: u8,
     /// Who may approve. Without it, each person who may deploy to the environment.
     #[serde(default)]
@@ -33,6 +34,10 @@ pub struct ApprovalRule {
     /// Whether each approval must have a comment.
     #[serde(default)]
     pub comment_required: bool,
+    /// Services that check each plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 5)]
+    pub checks: Vec<PlanCheckRule>,
 }
 
 fn one() -> u8 {
@@ -72,6 +77,7 @@ impl From<ApprovalRule> for approval::ApprovalRule {
             forbid_author,
             expires_seconds,
             comment_required: of.comment_required,
+            checks: of.checks.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -86,6 +92,7 @@ impl From<approval::ApprovalRule> for ApprovalRule {
             forbid_author: of.forbid_author,
             expires_seconds: of.expires_seconds,
             comment_required: of.comment_required,
+            checks: of.checks.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -112,6 +119,9 @@ pub struct DeploymentApproval {
     /// The reviews of the current plan; the newest of each person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<Review>,
+    /// The external checks of the current plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<PlanCheck>,
 }
 
 /// A review of a plan.

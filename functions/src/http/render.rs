@@ -97,6 +97,7 @@ fn shown_approval(of: &deployment::Deployment, approval: &Approval) -> Deploymen
         since: approval.asked_at,
         expires_at: approval.expires_at(),
         reviews: approval.reviews.iter().map(review).collect(),
+        checks: approval.checks.iter().cloned().map(Into::into).collect(),
     }
 }
 

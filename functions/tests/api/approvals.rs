@@ -12,7 +12,7 @@ use std::time::Duration;
 const DIGEST: &str = "abababababababababababababababababababababababababababababababab";
 
 /// An API whose environment type has this rule.
-async fn ruled(rule: Value) -> Api {
+pub(crate) async fn ruled(rule: Value) -> Api {
     let api = furnished().await;
     let changed = api.patch("/env-types/dev", json!({ "approval": rule })).await;
     assert_eq!(changed.0, 200, "{changed:?}");
@@ -26,7 +26,7 @@ fn planned(remove: u32) -> Value {
 }
 
 /// Deploys, and plans as the runner does. Returns the deployment's id.
-async fn waiting(api: &Api) -> String {
+pub(crate) async fn waiting(api: &Api) -> String {
     let (job, of_job) = begin(api, order()).await;
     assert_eq!(of_job["plan"]["do"], "review", "{of_job}");
     let key = PlanKey::try_from(of_job["plan"]["key"].as_str().unwrap().to_owned()).unwrap();
@@ -42,11 +42,11 @@ async fn review(api: &Api, token: &str, id: &str, action: &str, body: &Value) ->
     api.call_as(token, Method::POST, &path, Some(body)).await
 }
 
-async fn approve(api: &Api, token: &str, id: &str) -> Answer {
+pub(crate) async fn approve(api: &Api, token: &str, id: &str) -> Answer {
     review(api, token, id, "approve", &json!({ "plan_digest": DIGEST })).await
 }
 
-async fn token(api: &Api, role: &str) -> String {
+pub(crate) async fn token(api: &Api, role: &str) -> String {
     let made = api.make("/tokens", json!({ "role": role, "description": role })).await;
     made["secret"].as_str().unwrap().to_owned()
 }

@@ -94,6 +94,7 @@ impl World {
             last_job_lists: Arc::default(),
             limits: Arc::default(),
             publisher: None,
+            signed_requests: None,
         };
         Self { embedded, launcher, table, clock, scripted, _folder: folder }
     }
@@ -109,8 +110,8 @@ impl World {
             display_name: DisplayName::from_id("testing"),
             deletion_protection: None,
             approval: None,
-            created_at: now,
             policy: None,
+            created_at: now,
         };
         let project = Project {
             id: "shop".parse().unwrap(),
