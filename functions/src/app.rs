@@ -59,6 +59,7 @@ mod new_agents;
 mod organizations;
 mod people;
 pub(crate) mod permissions;
+mod plan_checks;
 mod policies;
 mod polled_jobs;
 mod projects;

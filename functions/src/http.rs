@@ -39,6 +39,7 @@ mod organizations;
 mod paging;
 mod parameters;
 mod path_parameters;
+mod plan_checks;
 mod plans;
 mod progress;
 mod projects;
@@ -130,6 +131,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(artifacts::routes())
         .merge(plans::routes())
         .merge(approvals::routes())
+        .merge(plan_checks::routes())
         .merge(of_runs())
 }
 

@@ -66,6 +66,7 @@ async fn organization(table: &Table, account: &Account) {
         display_name: DisplayName::from_id("testing"),
         deletion_protection: None,
         approval: None,
+        policy: None,
         created_at: now,
     };
     let project = Project {
@@ -214,6 +215,7 @@ fn launcher(table: &Table, blobs: &Path, account: &Account) -> Launcher {
         last_job_lists: Arc::default(),
         limits: Arc::default(),
         publisher: None,
+        signed_requests: None,
     }
 }
 

@@ -47,6 +47,7 @@ mod moves;
 mod openapi;
 mod order;
 mod people;
+mod plan_checks;
 mod plan_options;
 mod policy;
 mod private_sources;

@@ -39,6 +39,8 @@ mod lost_reports;
 mod main_job;
 #[path = "../e2e/order.rs"]
 mod order;
+#[path = "../e2e/plan_checks.rs"]
+mod plan_checks;
 mod poison;
 #[path = "../e2e/policy.rs"]
 mod policy;

@@ -1,5 +1,6 @@
 //! Approval of plans.
 
+use crate::plan_check::{PlanCheck, PlanCheckRule};
 use canyon_domain::approval::{self, ApprovalNeed, TurnHold};
 use canyon_domain::provider_group::ProviderGroup;
 use canyon_domain::role::Role;
@@ -16,9 +17,9 @@ pub struct ApprovalRule {
     /// anything).
     #[schema(value_type = String, example = "destructive")]
     pub required: ApprovalNeed,
-    /// How many people must approve.
+    /// How many people must approve; 0 only if one of `checks` is mandatory.
     #[serde(default = "one")]
-    #[schema(minimum = 1, maximum = 5, default = 1)]
+    #[schema(minimum = 0, maximum = 5, default = 1)]
     pub count: u8,
     /// Who may approve. Without it, each person who may deploy to the environment.
     #[serde(default)]
@@ -40,6 +41,10 @@ pub struct ApprovalRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "release")]
     pub hold: Option<TurnHold>,
+    /// Services that check each plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 5)]
+    pub checks: Vec<PlanCheckRule>,
 }
 
 fn one() -> u8 {
@@ -84,6 +89,7 @@ impl From<ApprovalRule> for approval::ApprovalRule {
             expires_seconds,
             comment_required: of.comment_required,
             hold: of.hold,
+            checks: of.checks.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -99,6 +105,7 @@ impl From<approval::ApprovalRule> for ApprovalRule {
             expires_seconds: of.expires_seconds,
             comment_required: of.comment_required,
             hold: of.hold,
+            checks: of.checks.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -132,6 +139,9 @@ pub struct DeploymentApproval {
     /// The reviews of the current plan; the newest of each person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<Review>,
+    /// The external checks of the current plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<PlanCheck>,
 }
 
 /// A review of a plan.

@@ -35,6 +35,7 @@ pub mod nonce;
 pub mod organization;
 pub mod page;
 pub mod plan;
+pub mod plan_check;
 pub mod policy;
 pub mod project;
 pub mod remote_runner;

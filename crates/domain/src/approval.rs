@@ -5,6 +5,7 @@
 use crate::field_error::FieldErrors;
 use crate::ids::PrincipalId;
 use crate::kept_plan::PlanSummary;
+use crate::plan_check::{PlanCheck, PlanCheckRule, PlanCheckStatus};
 use crate::provider_group::{Membership, ProviderGroup};
 use crate::role::Role;
 use jiff::Timestamp;
@@ -89,7 +90,7 @@ impl TurnHold {
 pub struct ApprovalRule {
     /// Which plans need approval.
     pub required: ApprovalNeed,
-    /// How many people must approve.
+    /// How many people must approve; 0 only if a check must pass.
     pub count: u8,
     /// Who may approve.
     #[serde(default, skip_serializing_if = "Approvers::is_default")]
@@ -103,6 +104,9 @@ pub struct ApprovalRule {
     /// What becomes of the turn; `None` leaves it to the rule of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<TurnHold>,
+    /// The services that check each plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<PlanCheckRule>,
 }
 
 /// Who may approve. Without any of them, each person who may deploy.
@@ -182,14 +186,18 @@ impl ApprovalRule {
             expires_seconds: 86_400,
             comment_required: false,
             hold: None,
+            checks: Vec::new(),
         }
     }
 
     /// Finds what is out of range, below `path`.
     pub fn check(&self, path: &str, faults: &mut FieldErrors) {
-        if !(1..=MAX_COUNT).contains(&self.count) {
-            faults.add(format!("{path}.count"), format!("is 1 to {MAX_COUNT}"));
+        let must_pass = self.checks.iter().any(|check| check.mandatory);
+        if !(1..=MAX_COUNT).contains(&self.count) && !(self.count == 0 && must_pass) {
+            let reason = format!("is 1 to {MAX_COUNT}, or 0 if one of `checks` is mandatory");
+            faults.add(format!("{path}.count"), reason);
         }
+        PlanCheckRule::check(&self.checks, &format!("{path}.checks"), faults);
         if !EXPIRY.contains(&self.expires_seconds) {
             let reason = format!("is {} to {} (7 days)", EXPIRY.start(), EXPIRY.end());
             faults.add(format!("{path}.expires_seconds"), reason);
@@ -243,6 +251,7 @@ impl ApprovalRule {
         if rule.comment_required && !self.comment_required {
             weaker("comment_required", "true".to_owned());
         }
+        PlanCheckRule::check_differ(&self.checks, &rule.checks, &format!("{path}.checks"), faults);
     }
 }
 
@@ -272,7 +281,10 @@ pub struct Approval {
     /// The reviews of that plan, at most one of each person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<Review>,
-    /// When the last approval that it needed was given.
+    /// The external checks of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<PlanCheck>,
+    /// When the last approval that it needed was given, and the last check has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_at: Option<Timestamp>,
 }
@@ -300,9 +312,12 @@ impl Approval {
             return None;
         }
         let approvers = rules.iter().map(|rule| rule.approvers.clone());
+        let checks = joined_checks(rules);
+        // Without a person and without a check, the wait would be none.
+        let least = u8::from(!checks.iter().any(|check| check.rule.mandatory));
         Some(Self {
             required,
-            count: rules.iter().map(|rule| rule.count).max()?,
+            count: rules.iter().map(|rule| rule.count).max()?.max(least),
             approvers: approvers.filter(|approvers| !approvers.is_default()).collect(),
             forbid_author: rules.iter().any(|rule| rule.forbid_author),
             expires_seconds: rules.iter().map(|rule| rule.expires_seconds).min()?,
@@ -310,6 +325,7 @@ impl Approval {
             hold: rules.iter().rev().find_map(|rule| rule.hold).unwrap_or_default(),
             asked_at: None,
             reviews: Vec::new(),
+            checks,
             granted_at: None,
         })
     }
@@ -328,6 +344,19 @@ impl Approval {
         })
     }
 
+    /// When the launcher must do something about the plan that waits.
+    pub fn due_at(&self) -> Option<Timestamp> {
+        let of_checks = self.checks.iter().filter_map(PlanCheck::due_at);
+        self.expires_at().into_iter().chain(of_checks).min()
+    }
+
+    /// Whether all people have approved, and all mandatory checks have passed.
+    pub fn is_complete(&self) -> bool {
+        let has_passed =
+            |check: &PlanCheck| !check.rule.mandatory || check.status == PlanCheckStatus::Passed;
+        self.given() >= self.count.into() && self.checks.iter().all(has_passed)
+    }
+
     /// How many people have approved.
     pub fn given(&self) -> usize {
         self.reviews.iter().filter(|review| review.approves).count()
@@ -344,6 +373,7 @@ impl Approval {
     /// Begins to wait for reviews of a new plan: those of an earlier plan are void.
     pub fn ask(&mut self, now: Timestamp) {
         self.asked_at = Some(now);
+        self.checks.iter_mut().for_each(|check| check.begin(now));
         self.reviews.clear();
         self.granted_at = None;
     }
@@ -351,9 +381,21 @@ impl Approval {
     /// Waits for no reviews any more: another plan is made first.
     pub fn withdraw(&mut self) {
         self.asked_at = None;
+        self.checks.iter_mut().for_each(PlanCheck::reset);
         self.reviews.clear();
         self.granted_at = None;
     }
+}
+
+/// The checks of all rules. Of two with one id, that of the earlier rule counts: the type's comes first.
+fn joined_checks(rules: &[&ApprovalRule]) -> Vec<PlanCheck> {
+    let mut joined: Vec<PlanCheck> = Vec::new();
+    for rule in rules.iter().flat_map(|rule| &rule.checks) {
+        if joined.iter().all(|check| check.rule.id != rule.id) {
+            joined.push(PlanCheck::of(rule.clone()));
+        }
+    }
+    joined
 }
 
 #[cfg(test)]

@@ -66,6 +66,8 @@ pub mod mode;
 pub mod module_record;
 pub mod module_source;
 pub mod module_task;
+pub mod plan_check;
+pub mod plan_check_answer;
 pub mod plan_options;
 pub mod plan_task;
 pub mod plan_to_apply;

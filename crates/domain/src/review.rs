@@ -50,6 +50,14 @@ pub fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
+/// Whether a text of another says to people what it seems to say, in at most `most` characters.
+pub(crate) fn is_readable(text: &str, most: usize) -> bool {
+    let is_hidden = |c: char| c.is_control() && c != '\n' || is_invisible(c);
+    (1..=most).contains(&text.chars().count())
+        && !text.trim().is_empty()
+        && !text.chars().any(is_hidden)
+}
+
 /// A review as it is given.
 #[derive(Clone, Copy, Debug)]
 pub struct GivenReview<'a> {
@@ -71,13 +79,7 @@ impl GivenReview<'_> {
     }
 
     fn check_comment(&self) -> Result<(), ReviewRefusal> {
-        let is_good = |text: &str| {
-            let length = text.chars().count();
-            let is_hidden = |c: char| c.is_control() && c != '\n' || is_invisible(c);
-            (1..=MAX_TEXT).contains(&length)
-                && !text.trim().is_empty()
-                && !text.chars().any(is_hidden)
-        };
+        let is_good = |text: &str| is_readable(text, MAX_TEXT);
         if self.comment.is_none_or(is_good) { Ok(()) } else { Err(ReviewRefusal::FaultyComment) }
     }
 }
@@ -125,8 +127,8 @@ pub fn may_approve(
     Some(is_in_time && !is_author && !has_approved && approval.admits(reviewer))
 }
 
-/// Approves the plan with this digest. With the last approval that it needs, the launcher applies the plan. Returns whether that
-/// was the last.
+/// Approves the plan with this digest. With the last thing that it needs, the launcher applies the plan. Returns whether this
+/// approval was that.
 ///
 /// # Errors
 ///
@@ -155,12 +157,7 @@ pub fn approve(
         return Err(ReviewRefusal::Repeated(approval.given(), approval.count));
     }
     given.record(approval, true);
-    let is_last = approval.given() >= approval.count.into();
-    if is_last {
-        approval.granted_at = Some(given.at);
-        lifecycle::go_on(deployment, given.at);
-    }
-    Ok(is_last)
+    Ok(lifecycle::decide(deployment, given.at))
 }
 
 /// Rejects the plan: the deployment ends.

@@ -5,6 +5,7 @@ use crate::deployment::{Deployment, Status};
 use crate::deployment_queue::DeploymentQueue;
 pub use crate::hold::Hold;
 use crate::ids::DeploymentId;
+use crate::plan_check::PlanCheck;
 use jiff::Timestamp;
 
 /// The reason of a wait, for programs.
@@ -83,9 +84,16 @@ impl Waiting {
     fn reviewed(id: DeploymentId, approval: &Approval) -> Self {
         let (given, count) = (approval.given(), approval.count);
         let until = approval.expires_at().unwrap_or_default();
-        let reason = format!(
-            "its plan waits for approval until {until} ({given} of {count} given): canyon approve {id}"
-        );
+        let mut reason = match count {
+            0 => format!("its plan waits for its checks until {until}"),
+            _ => format!(
+                "its plan waits for approval until {until} ({given} of {count} given): canyon approve {id}"
+            ),
+        };
+        if !approval.checks.is_empty() {
+            let checks: Vec<_> = approval.checks.iter().map(PlanCheck::in_words).collect();
+            reason = format!("{reason}; checks: {}", checks.join(", "));
+        }
         let since = approval.asked_at.unwrap_or_default();
         let code = WaitingCode::Approval;
         Self { code, reason, since, blocked_by: None, next_attempt_at: None }

@@ -108,8 +108,8 @@ impl App {
         Err(AppError::contended(id))
     }
 
-    /// Writes a deployment after a review of its plan: it waits on, has ended, or its plan is to be applied.
-    async fn save_reviewed(
+    /// Writes a deployment after a review of its plan, or the answer of a check: it waits on, has ended, or its plan is to be applied.
+    pub(super) async fn save_reviewed(
         &self,
         org: OrgUuid,
         deployment: &Deployment,

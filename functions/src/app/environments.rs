@@ -14,6 +14,7 @@ use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::Update;
 use canyon_domain::inventory::{DeletionProtection, Environment, EnvironmentStatus};
 use canyon_domain::module_record::ModuleRecord;
+use canyon_domain::plan_check::PlanCheckRule;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::resource::ResourceSet;
 use canyon_domain::resource_count::Resources;
@@ -336,13 +337,26 @@ pub(super) fn approval_in_words(change: &Change<ApprovalRule>) -> Option<String>
         Change::Keep => None,
         Change::Remove => Some("no approval is needed".to_owned()),
         Change::Set(rule) => Some(format!(
-            "approval required: {}, by {} with {}, within {} s",
+            "approval required: {}, by {} with {}, within {} s{}",
             rule.required.as_str(),
             rule.count,
             shortened_to(&rule.approvers.to_string(), MAX_APPROVERS),
-            rule.expires_seconds
+            rule.expires_seconds,
+            checks_in_words(&rule.checks)
         )),
     }
+}
+
+/// Such as `; checks: security (mandatory) by https://checks.example.com`.
+fn checks_in_words(checks: &[PlanCheckRule]) -> String {
+    if checks.is_empty() {
+        return String::new();
+    }
+    let words = checks.iter().map(|check| {
+        let kind = if check.mandatory { "mandatory" } else { "advisory" };
+        format!("{} ({kind}) by {}", check.id, check.url)
+    });
+    format!("; checks: {}", words.collect::<Vec<_>>().join(", "))
 }
 
 fn protection_in_words(protection: Option<DeletionProtection>) -> String {

@@ -40,7 +40,7 @@ async fn create(
     let name = fields::display_name_or_id(&mut faults, body.display_name, &body.id);
     let (Some(id), Some(name)) = (id, name) else { return Err(faults.into()) };
     let protection = body.deletion_protection.map(Into::into);
-    let approval = body.approval.map(|rule| fields::approval_rule(rule, &mut faults));
+    let approval = body.approval.map(|rule| fields::approval_rule(&app, rule, &mut faults));
     let policy = body.policy.map(|policy| fields::policy(policy, &mut faults));
     faults.into_result(())?;
     let rules = TypeRules { deletion_protection: protection, approval, policy };
@@ -89,6 +89,7 @@ async fn update(
 ) -> Result<Json<EnvironmentType>, ApiError> {
     let body = body.value;
     let update = fields::update(
+        &app,
         body.display_name,
         body.deletion_protection,
         body.approval,

@@ -156,6 +156,7 @@ async fn update(
     let body = body.value;
     let ignore = body.drift_ignore.map(|rules| rules.into_iter().map(Into::into).collect());
     let update = fields::update(
+        &app,
         body.display_name,
         body.deletion_protection,
         body.approval,

@@ -1,5 +1,6 @@
 //! Parses fields of a body into names and ids. It collects all faults, so that one answer lists them.
 
+use crate::App;
 use canyon_api::approval::ApprovalRule;
 use canyon_api::environment::DeletionProtection;
 use canyon_api::policy::Policy;
@@ -9,6 +10,7 @@ use canyon_domain::drift::IgnoreRule;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::InvalidId;
 use canyon_domain::inventory::Update;
+use canyon_domain::plan_check::PlanCheckRule;
 use canyon_domain::{approval, policy};
 use std::str::FromStr;
 
@@ -59,11 +61,14 @@ pub(super) fn display_name_or_id(
 /// The display name in a change. It may be omitted if the change has another field.
 /// The rule for approvals in a body.
 pub(super) fn approval_rule(
+    app: &App,
     rule: ApprovalRule,
     faults: &mut FieldErrors,
 ) -> approval::ApprovalRule {
     let rule = approval::ApprovalRule::from(rule);
     rule.check("approval", faults);
+    let is_own_machine = app.serves_local_runners;
+    PlanCheckRule::check_urls(&rule.checks, "approval.checks", is_own_machine, faults);
     rule
 }
 
@@ -76,6 +81,7 @@ pub(super) fn policy(given: Policy, faults: &mut FieldErrors) -> Box<policy::Pol
 
 /// What an update of an environment or of an environment type changes.
 pub(super) fn update(
+    app: &App,
     name: Option<String>,
     protection: Change<DeletionProtection>,
     approval: Change<ApprovalRule>,
@@ -83,7 +89,7 @@ pub(super) fn update(
     drift_ignore: Option<Vec<IgnoreRule>>,
 ) -> Result<Update, FieldErrors> {
     let mut faults = FieldErrors::default();
-    let approval = approval.map(|rule| approval_rule(rule, &mut faults));
+    let approval = approval.map(|rule| approval_rule(app, rule, &mut faults));
     let policy = policy.map(|given| self::policy(given, &mut faults));
     if let Some(rules) = &drift_ignore {
         IgnoreRule::check(rules, "drift_ignore", &mut faults);

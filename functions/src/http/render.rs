@@ -99,6 +99,7 @@ fn shown_approval(of: &deployment::Deployment, approval: &Approval) -> Deploymen
         hold: approval.hold,
         may_approve: None,
         reviews: approval.reviews.iter().map(review).collect(),
+        checks: approval.checks.iter().cloned().map(Into::into).collect(),
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) async fn approve(api: &Api, token: &str, id: &str) -> Answer {
     review(api, token, id, "approve", &json!({ "plan_digest": DIGEST })).await
 }
 
-async fn token(api: &Api, role: &str) -> String {
+pub(crate) async fn token(api: &Api, role: &str) -> String {
     let made = api.make("/tokens", json!({ "role": role, "description": role })).await;
     made["secret"].as_str().unwrap().to_owned()
 }

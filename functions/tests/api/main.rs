@@ -65,6 +65,7 @@ mod operator;
 mod paging;
 mod people;
 mod permissions;
+mod plan_checks;
 mod policy;
 mod remote_runners;
 mod reports;

@@ -13,6 +13,7 @@ mod drift_checks;
 mod fairness;
 mod fallbacks;
 mod late_salvage;
+mod plan_checks;
 mod platform;
 mod profiles;
 mod retention;

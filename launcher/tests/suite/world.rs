@@ -94,6 +94,7 @@ impl World {
             last_job_lists: Arc::default(),
             limits: Arc::default(),
             publisher: None,
+            signed_requests: None,
         };
         Self { embedded, launcher, table, clock, scripted, _folder: folder }
     }
@@ -109,6 +110,7 @@ impl World {
             display_name: DisplayName::from_id("testing"),
             deletion_protection: None,
             approval: None,
+            policy: None,
             created_at: now,
         };
         let project = Project {

@@ -85,6 +85,9 @@ pub(crate) async fn run(
         retry_call(output, "retrying", async || client.approve(&id, &body).await).await?;
     if let Some(approval) = &reviewed.approval {
         output.notice(&format!("{} of {} approvals are given", approval.given, approval.needed));
+        for check in &approval.checks {
+            output.notice(&format!("check {}", check.in_words()));
+        }
     }
     print(&reviewed, output)
 }
@@ -166,7 +169,8 @@ pub(crate) async fn list(given: List, client: &Client, output: Output) -> Result
         let (project, environment) = (&filter.project_id, &filter.env_id);
         Resource::require_filtered(client, project.as_deref(), environment.as_deref()).await?;
     }
-    let columns = ["id", "project", "environment", "plan", "given", "expires_at", "requested_by"];
+    let columns =
+        ["id", "project", "environment", "plan", "given", "checks", "expires_at", "requested_by"];
     output.list(rows, &columns)?;
     Ok(Exit::Ok)
 }
@@ -181,10 +185,13 @@ fn row(of: &Deployment) -> Option<Value> {
     let plan = of.plan.as_ref();
     let summary =
         plan.map(|plan| canyon_domain::kept_plan::PlanSummary::from(plan.summary).to_string());
+    let checks: Vec<_> =
+        approval.checks.iter().map(|check| format!("{}: {}", check.id, check.status)).collect();
     Some(json!({
         "id": of.id, "project": of.project_id, "environment": of.env_id, "plan": summary,
         "plan_digest": plan.map(|plan| &plan.digest),
         "given": format!("{} of {}", approval.given, approval.needed),
+        "checks": checks.join(", "),
         "expires_at": approval.expires_at,
         "may_approve": approval.may_approve,
         "requested_by": of.created_by_name.clone().unwrap_or_else(|| of.created_by.to_string()),

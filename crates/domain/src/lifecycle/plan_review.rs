@@ -4,6 +4,7 @@ use super::{Refused, finish, open};
 use crate::attempt::{Ended, Outcome};
 use crate::deployment::{Deployment, Status};
 use crate::failure::Failure;
+use crate::plan_check::PlanCheck;
 use jiff::Timestamp;
 
 /// Maximum number of attempts of a deployment whose plans are reviewed: each change of the state costs two.
@@ -32,10 +33,30 @@ pub(super) fn ask_for_approval(deployment: &mut Deployment, now: Timestamp) -> b
         finish(deployment, Outcome::Cancelled, now);
     } else if let Some(approval) = &mut deployment.approval {
         approval.ask(now);
-        deployment.due_at = approval.expires_at();
+        deployment.due_at = approval.due_at();
         deployment.status = Status::Running;
         deployment.message.clear();
     }
+    true
+}
+
+/// Decides about a plan that waits, after a review or an answer of a check has arrived: with the last thing that it needs, the launcher
+/// applies it; a mandatory check that has failed ends the deployment. Returns whether the plan is applied.
+pub fn decide(deployment: &mut Deployment, now: Timestamp) -> bool {
+    let is_awaited = deployment.awaits_approval();
+    let Some(approval) = deployment.approval.as_deref_mut().filter(|_| is_awaited) else {
+        return false;
+    };
+    if let Some(reason) = approval.checks.iter().find_map(PlanCheck::refusal) {
+        give_up(deployment, reason, now);
+        return false;
+    }
+    if !approval.is_complete() {
+        deployment.due_at = approval.due_at();
+        return false;
+    }
+    approval.granted_at = Some(now);
+    go_on(deployment, now);
     true
 }
 

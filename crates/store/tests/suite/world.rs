@@ -78,6 +78,7 @@ pub(crate) fn env_type(name: &str) -> EnvironmentType {
         display_name: DisplayName::from_id(name),
         deletion_protection: None,
         approval: None,
+        policy: None,
         created_at: at(0),
     }
 }
