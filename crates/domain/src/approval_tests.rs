@@ -1,4 +1,8 @@
 use super::*;
+use crate::field_error::FieldErrors;
+use crate::kept_plan::PlanSummary;
+use crate::provider_group::{Membership, ProviderGroup};
+use crate::role::Role;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -8,6 +8,7 @@ pub mod age_recipients;
 pub mod agent;
 pub mod agent_job;
 pub mod approval;
+mod approval_rule;
 pub mod attempt;
 pub mod audit;
 pub mod audit_filter;

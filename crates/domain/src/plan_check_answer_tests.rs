@@ -86,6 +86,7 @@ fn happen(deployment: &mut Deployment, events: &[Event]) {
                     name: None,
                     role: Role::Deployer,
                     is_machine: false,
+                    groups: None,
                 };
                 let given = GivenReview { reviewer, comment: None, at: now };
                 review::approve(deployment, &digest(), &given).unwrap();

@@ -8,6 +8,7 @@ use crate::{Error, print};
 use canyon_cloud::streams::Disturbance;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use std::time::Duration;
 use uuid::Uuid;
 
 const MINUTES: usize = 20;
@@ -90,7 +91,7 @@ async fn read(
         functions.iter().map(|name| installation.cloud.function(name).reports()).collect();
     // The invocations of one minute together.
     let cpu = (0..MINUTES).filter_map(|back| {
-        reports.iter().map(|of| of.iter().rev().nth(back)?.cpu).sum::<Option<f64>>()
+        reports.iter().map(|of| of.iter().rev().nth(back)?.cpu).sum::<Option<Duration>>()
     });
     print(&json!({
         "of": what, "count": count, "functions": functions, "requests": requests, "read_units": units,
