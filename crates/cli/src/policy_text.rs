@@ -38,7 +38,7 @@ mod tests {
             num_warnings: 2,
         };
         insta::assert_snapshot!(lines(&policy), @r"
-        denied by the policy: a\u{1b}[31mb
+        denied by the policy: a�[31mb
         denied by the policy: 2 more; see `canyon show plan`, or the log
         warning of the policy: c
         warning of the policy: d

@@ -129,6 +129,7 @@ fn left_by(deployment: &Deployment) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::approval::{Approval, ApprovalNeed, ApprovalRule, TurnHold};
     use crate::deployment::ResourceCounts;
     use crate::environment_state::{Doubt, EnvironmentState};
     use crate::state_facts::StateFacts;
@@ -234,6 +235,46 @@ mod tests {
         let applied = Some(DeploymentId(Uuid::from_u128(1)));
         let module = ModuleRecord { applied, state, ..ModuleRecord::default() };
         Environment { module, ..environment() }
+    }
+
+    #[test]
+    fn what_a_plan_has_read_before_it_gave_up_the_turn_is_older_than_what_others_have_left() {
+        let read = |serial: u64| {
+            let report = json!({ "lineage": "l", "serial": serial, "resources": 1 });
+            Some(serde_json::from_value(report).unwrap())
+        };
+        let serial = |of: &Environment| {
+            of.module
+                .state
+                .as_ref()
+                .and_then(|state| state.facts.as_ref())
+                .map(|facts| facts.serial)
+        };
+        let rule = ApprovalRule {
+            hold: Some(TurnHold::Release),
+            ..ApprovalRule::of(ApprovalNeed::Always)
+        };
+        let mut environment = with_state(None, Some(1));
+        let mut waiting = deployment(2, "deploy", "running", "plan");
+        waiting.approval = Approval::by_rules(&[&rule]).map(Box::new);
+        waiting.state = read(2);
+        environment.queue.join(waiting.id).unwrap();
+        environment.queue.take(waiting.id).unwrap();
+        environment.record_launch(&waiting);
+        let (mut environment, next) = environment.after_release(&mut waiting);
+        assert_eq!(
+            (next, environment.queue.is_idle(), serial(&environment)),
+            (None, true, Some(2))
+        );
+        assert_eq!(environment.module.applied.map(|id| id.0.as_u128()), Some(1), "not this one");
+
+        let mut other = deployment(3, "deploy", "succeeded", "apply");
+        other.state = read(7);
+        assert_eq!(run(&mut environment, &other), Some(3));
+        waiting.status = Status::Cancelled;
+        let AfterEnd::Stay(after, _) = environment.after_end(&waiting) else { panic!("it stays") };
+        assert_eq!(serial(&after), Some(7));
+        assert_eq!(after.module.applied.map(|id| id.0.as_u128()), Some(3));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Schedules that destroy announce themselves: when, how often, and what happens if the event bus rejects the event.
 
+use crate::container_world::succeeds;
 use crate::harness::Api;
-use crate::job::{furnished, stored};
+use crate::job::{furnished, order, stored};
 use canyon_domain::schedule::announcement::DestroyAnnounced;
 use canyon_functions::app::announcements::PublishAnnouncement;
 use canyon_store::error::BoxError;
@@ -41,6 +42,7 @@ impl Bus {
 
 async fn with_destruction(at: &str) -> Api {
     let api = furnished().await;
+    succeeds(&api, order()).await;
     api.make(PATH, json!({ "id": "end", "kind": "destroy", "at": at })).await;
     api
 }

@@ -47,6 +47,7 @@ async fn with_bank() -> (Api, String) {
 async fn each_environment_has_its_last_deployment_or_its_last_one_that_was_to_change_something() {
     let (api, bank) = with_bank().await;
     let job = Job::start(&api).await;
+    assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
     assert_eq!(job.result(&api, json!({ "status": "failure" })).await.0, 204);
     let failed = job.id;
     let all = "state_change_only=false";

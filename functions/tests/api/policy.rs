@@ -88,7 +88,8 @@ async fn the_job_has_the_policy_of_now_and_its_result_is_shown() {
     set(&api, &json!({ "modules": { "plans.rego": TEXT }, "timeout_seconds": 20 })).await;
     let code = launch(&api, &id).await;
     let path = format!("/deployments/{id}/attempts/1/claim");
-    let body = json!({ "claimant": "claimant-of-the-test", "job_format": 15 });
+    let body =
+        json!({ "claimant": "claimant-of-the-test", "job_format": canyon_domain::job::FORMAT });
     let claimed = api.call_as(&code, Method::POST, &path, Some(&body)).await.1;
     assert_eq!(claimed["job"]["policy"]["digest"], digest(TEXT, 20), "{claimed}");
     let job = Job { id, number: 1, token: claimed["token"].as_str().unwrap().to_owned() };
@@ -106,9 +107,9 @@ async fn a_runner_that_would_not_judge_gets_no_job() {
     let id = crate::job::deploy(&api).await;
     let code = launch(&api, &id).await;
     let path = format!("/deployments/{id}/attempts/1/claim");
-    let body = json!({ "claimant": "claimant-of-the-test", "job_format": 14 });
+    let body = json!({ "claimant": "claimant-of-the-test", "job_format": 15 });
     let refused = api.call_as(&code, Method::POST, &path, Some(&body)).await;
-    assert!(refused.0 == 409 && message(&refused).contains("format 15"), "{refused:?}");
+    assert!(refused.0 == 409 && message(&refused).contains("format 16"), "{refused:?}");
     // A command on the state has no plan to judge.
     let mut state = order();
     state["mode"] = "state".into();

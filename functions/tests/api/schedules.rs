@@ -1,8 +1,7 @@
 //! Schedules: what a request may say, who may write one, and what becomes of each due time.
 
-use crate::container_world::{begin_accepted, succeeds};
 use crate::harness::{Answer, Api, faults, message};
-use crate::job::{CODE, Job, environment, furnished, order, run, stored};
+use crate::job::{CODE, Job, environment, furnished, run, stored};
 use canyon_domain::schedule::Schedule;
 use canyon_functions::app::announcements::NoBus;
 use canyon_store::outcome::{Created, Deleted};
