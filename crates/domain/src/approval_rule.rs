@@ -77,6 +77,7 @@ pub enum TurnHold {
 }
 
 impl TurnHold {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     pub(crate) fn is_turn(&self) -> bool {
         *self == Self::Turn
     }
@@ -190,7 +191,8 @@ impl ApprovalRule {
     /// Finds what is out of range, below `path`.
     pub fn check(&self, path: &str, faults: &mut FieldErrors) {
         let must_pass = self.checks.iter().any(|check| check.mandatory);
-        if !(1..=MAX_COUNT).contains(&self.count) && !(self.count == 0 && must_pass) {
+        let least = u8::from(!must_pass);
+        if !(least..=MAX_COUNT).contains(&self.count) {
             let reason = format!("is 1 to {MAX_COUNT}, or 0 if one of `checks` is mandatory");
             faults.add(format!("{path}.count"), reason);
         }

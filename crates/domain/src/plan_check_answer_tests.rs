@@ -95,13 +95,13 @@ fn happen(deployment: &mut Deployment, events: &[Event]) {
             Fail(check) => by_service(check, PlanCheckStatus::Failed),
             Run(check) => by_service(check, PlanCheckStatus::Running),
             Late => {
-                now = now + std::time::Duration::from_secs(60);
+                now += std::time::Duration::from_mins(1);
                 let timeouts = Timeouts::from(&TimeoutSettings::default());
                 assert_eq!(next_step(deployment, &timeouts, at(0), now), Step::ExpireChecks);
                 expire(deployment, now);
             }
         }
-        now = now + std::time::Duration::from_secs(1);
+        now += std::time::Duration::from_secs(1);
         let is_at_its_end = deployment.status.is_terminal();
         assert_eq!(deployment.due_at.is_none(), is_at_its_end, "a wait has a deadline");
     }

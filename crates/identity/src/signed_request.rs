@@ -83,13 +83,12 @@ impl SignedRequests {
     async fn client(&self, url: &Url) -> Result<Client, String> {
         let host = url.host_str().unwrap_or_default();
         let bare = host.trim_matches(['[', ']']);
-        let addresses: Vec<IpAddr> = match bare.parse() {
-            Ok(address) => vec![address],
-            Err(_) => {
-                let found = tokio::net::lookup_host((bare, 0)).await;
-                let found = found.map_err(|error| format!("its host is not found: {error}"))?;
-                found.map(|address| address.ip()).collect()
-            }
+        let addresses: Vec<IpAddr> = if let Ok(address) = bare.parse() {
+            vec![address]
+        } else {
+            let found = tokio::net::lookup_host((bare, 0)).await;
+            let found = found.map_err(|error| format!("its host is not found: {error}"))?;
+            found.map(|address| address.ip()).collect()
         };
         if addresses.is_empty() || addresses.len() > MAX_ADDRESSES {
             return Err("its host has no address, or too many".to_owned());

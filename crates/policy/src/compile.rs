@@ -65,7 +65,7 @@ fn found_in(modules: &BTreeMap<String, String>) -> Vec<Fault> {
         }
     }
     let parsed = engine.get_modules().clone();
-    faults.extend(parsed.iter().filter_map(|module| wrong_package(module)));
+    faults.extend(parsed.iter().filter_map(wrong_package));
     if faults.is_empty() {
         faults.extend(unknown(&parsed));
     }

@@ -90,7 +90,7 @@ fn no_text_ends_the_compiler() {
             "rules",
             format!(
                 "package canyon\ndeny contains \"a\" if a0\n{}",
-                (0..2000).map(|n| format!("a{n} := a{}\n", n + 1)).collect::<String>()
+                (0..2000).map(|n| format!("a{n} := a{}\n", n + 1)).collect::<Vec<_>>().concat()
             ),
         ),
         ("package", format!("package canyon{}", ".a".repeat(30_000))),
@@ -99,7 +99,7 @@ fn no_text_ends_the_compiler() {
             "statements",
             format!(
                 "package canyon\ndeny contains \"a\" if {{\n{}}}",
-                (0..3500).map(|n| format!("x{n} := {n}\n")).collect::<String>()
+                (0..3500).map(|n| format!("x{n} := {n}\n")).collect::<Vec<_>>().concat()
             ),
         ),
     ] {

@@ -40,7 +40,6 @@ pub fn evaluate(
     Ok(Findings { denied, warnings, num_denied, num_warnings })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "`map_err` gives it by value")]
 fn fault(error: impl Display) -> Fault {
     Fault::read(&error.to_string())
 }
@@ -86,7 +85,7 @@ fn text(of: &Value) -> Option<String> {
         Value::Object(members) => members.get(&Value::from("msg"))?,
         other => other,
     };
-    message.as_string().ok().map(|text| text.to_string())
+    message.as_string().ok().map(ToString::to_string)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ fn evaluated(text: &str) -> Result<Findings, Fault> {
         "format_version": "1.2",
         "resource_changes": [
             { "address": "aws_db_instance.main", "type": "aws_db_instance", "change": { "actions": ["delete"] } },
-            { "address": "aws_s3_bucket.logs", "type": "aws_s3_bucket", "change": { "actions": ["create"], "after": { "n": 12345678901234567890123_u128 as f64 } } },
+            { "address": "aws_s3_bucket.logs", "type": "aws_s3_bucket", "change": { "actions": ["create"], "after": { "n": 1.234_567_890_123_456_8e22 } } },
         ],
     });
     let context = json!({ "project": "shop", "mode": "deploy" });

@@ -128,10 +128,14 @@ impl Calls {
             }
             RuleHead::Set { refr, key, .. } => {
                 self.of(refr);
-                key.iter().for_each(|key| self.of(key));
+                if let Some(key) = key {
+                    self.of(key);
+                }
             }
             RuleHead::Func { args, assign, .. } => {
-                args.iter().for_each(|arg| self.of(arg));
+                for arg in args {
+                    self.of(arg);
+                }
                 self.of_assign(assign.as_ref());
             }
         }
@@ -152,7 +156,9 @@ impl Calls {
             match &statement.literal {
                 Literal::SomeVars { .. } => {}
                 Literal::SomeIn { key, value, collection, .. } => {
-                    key.iter().for_each(|key| self.of(key));
+                    if let Some(key) = key {
+                        self.of(key);
+                    }
                     self.of(value);
                     self.of(collection);
                 }
@@ -162,7 +168,9 @@ impl Calls {
                     self.of_query(query);
                 }
             }
-            statement.with_mods.iter().for_each(|with| self.of(&with.r#as));
+            for with in &statement.with_mods {
+                self.of(&with.r#as);
+            }
         }
     }
 
@@ -175,12 +183,16 @@ impl Calls {
             | Expr::Null { .. }
             | Expr::Var { .. } => {}
             Expr::Array { items, .. } | Expr::Set { items, .. } => {
-                items.iter().for_each(|item| self.of(item));
+                for item in items {
+                    self.of(item);
+                }
             }
-            Expr::Object { fields, .. } => fields.iter().for_each(|(_, key, value)| {
-                self.of(key);
-                self.of(value);
-            }),
+            Expr::Object { fields, .. } => {
+                for (_, key, value) in fields {
+                    self.of(key);
+                    self.of(value);
+                }
+            }
             Expr::ArrayCompr { term, query, .. } | Expr::SetCompr { term, query, .. } => {
                 self.of(term);
                 self.of_query(query);
@@ -196,7 +208,9 @@ impl Calls {
                     let (line, column) = (begin.line, begin.col);
                     self.found.push(Call { name, line, column });
                 }
-                params.iter().for_each(|param| self.of(param));
+                for param in params {
+                    self.of(param);
+                }
             }
             Expr::UnaryExpr { expr, .. } => self.of(expr),
             Expr::RefDot { refr, .. } => self.of(refr),
@@ -212,7 +226,9 @@ impl Calls {
                 self.of(rhs);
             }
             Expr::Membership { key, value, collection, .. } => {
-                key.iter().for_each(|key| self.of(key));
+                if let Some(key) = key {
+                    self.of(key);
+                }
                 self.of(value);
                 self.of(collection);
             }

@@ -15,9 +15,8 @@ pub(crate) fn too_deep(text: &str) -> Option<(u32, u32)> {
                 Within::Text
             }
             (Within::String, '\\') => Within::Escape,
-            (Within::Escape, _) => Within::String,
             (Within::Text, '#') => Within::Comment,
-            (Within::Text, '"') => Within::String,
+            (Within::Escape, _) | (Within::Text, '"') => Within::String,
             (Within::Text, '`') => Within::Raw,
             (Within::Text, '[' | '{' | '(') => {
                 depth += 1;

@@ -158,7 +158,7 @@ fn a_policy_that_takes_too_much_ends_the_run_in_time_without_an_apply() {
         assert!(failure.message.starts_with(expected), "{failure:?}");
         assert!(failure.message.ends_with("Nothing was changed"), "{failure:?}");
         assert_eq!(failure.class, FailureClass::Config);
-        assert!(begun.elapsed() < Duration::from_secs(60), "{expected}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_mins(1), "{expected}: {:?}", begun.elapsed());
         assert_eq!(home.resources(), Vec::<String>::new());
         assert!(server.plane().result().policy.is_none());
     }

@@ -57,9 +57,10 @@ impl App {
             let key = BlobKey::policy(org, deployment.id, number);
             let stored = self.blobs.get(&key).await?;
             let read = stored.and_then(|bytes| serde_json::from_slice::<Findings>(&bytes).ok());
-            match read {
-                Some(all) => findings = all,
-                None => tracing::error!(%key, "the messages of a policy cannot be read"),
+            if let Some(all) = read {
+                findings = all;
+            } else {
+                tracing::error!(%key, "the messages of a policy cannot be read");
             }
         }
         Ok(Some(DeploymentPolicy::new(&judgement.digest, findings)))

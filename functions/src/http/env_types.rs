@@ -41,7 +41,7 @@ async fn create(
     let (Some(id), Some(name)) = (id, name) else { return Err(faults.into()) };
     let protection = body.deletion_protection.map(Into::into);
     let approval = body.approval.map(|rule| fields::approval_rule(&app, rule, &mut faults));
-    let policy = body.policy.map(|policy| fields::policy(policy, &mut faults));
+    let policy = body.policy.map(|policy| Box::new(fields::policy(policy, &mut faults)));
     faults.into_result(())?;
     let rules = TypeRules { deletion_protection: protection, approval, policy };
     let made = app.create_env_type(&caller, id, name, rules).await?;

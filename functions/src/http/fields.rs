@@ -73,10 +73,10 @@ pub(super) fn approval_rule(
 }
 
 /// The policy over plans in a body. It is compiled: a text that the job could not evaluate is refused.
-pub(super) fn policy(given: Policy, faults: &mut FieldErrors) -> Box<policy::Policy> {
+pub(super) fn policy(given: Policy, faults: &mut FieldErrors) -> policy::Policy {
     let policy = policy::Policy::from(given);
     canyon_policy::check(&policy, "policy", faults);
-    Box::new(policy)
+    policy
 }
 
 /// What an update of an environment or of an environment type changes.
@@ -90,7 +90,7 @@ pub(super) fn update(
 ) -> Result<Update, FieldErrors> {
     let mut faults = FieldErrors::default();
     let approval = approval.map(|rule| approval_rule(app, rule, &mut faults));
-    let policy = policy.map(|given| self::policy(given, &mut faults));
+    let policy = policy.map(|given| Box::new(self::policy(given, &mut faults)));
     if let Some(rules) = &drift_ignore {
         IgnoreRule::check(rules, "drift_ignore", &mut faults);
     }

@@ -41,7 +41,7 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
         .create(&["projects", "bench", "envs", "e0", "schedules"], &schedule)
         .await?;
     let pattern = fill.schedule("yearly").await?;
-    fill.copies(&[pattern], size, |item, own| named(item, own)).await?;
+    fill.copies(&[pattern], size, named).await?;
     read(installation, &["sweep", "events"], "schedules", size).await
 }
 

@@ -15,6 +15,7 @@ use canyon_domain::kept_plan::PlanSummary;
 
 /// The plan to apply.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::duplicated_attributes, reason = "each hides another flag")]
 #[command(
     mut_arg("plan_only", hidden),
     mut_arg("target", hidden),

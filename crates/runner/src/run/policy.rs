@@ -48,7 +48,7 @@ impl Run {
         }
         let Some(policy) = self.job.policy.clone() else { return Ok(()) };
         let unread =
-            |reason: String| config(format!("POLICY_FAILED: the plan cannot be read: {reason}"));
+            |reason: String| config(&format!("POLICY_FAILED: the plan cannot be read: {reason}"));
         let plan = match self.plan_as_json(tofu).await {
             Ok(plan) => plan,
             Err(error) => return Err(self.without_details(unread(error))),
@@ -57,7 +57,7 @@ impl Run {
         let mask = plan_changes::mask_of(&plan).map_err(|error| unread(error.to_string()))?;
         let masked = |text: &str| self.transcript.log.shown(&mask.text(text));
         let findings = match evaluated.map_err(|error| {
-            config(format!("POLICY_FAILED: the policy cannot be evaluated: {error}"))
+            config(&format!("POLICY_FAILED: the policy cannot be evaluated: {error}"))
         })? {
             Evaluated::Answered(Answer::Judged(findings)) => Findings {
                 denied: findings.denied.iter().map(|text| masked(text)).collect(),
@@ -67,18 +67,18 @@ impl Run {
             .limited(),
             Evaluated::Answered(Answer::Failed(fault)) => {
                 let text = shortened_to(&masked(&fault.to_string()), MAX_MESSAGE);
-                return Err(self.without_details(config(format!("POLICY_FAILED: {text}"))));
+                return Err(self.without_details(config(&format!("POLICY_FAILED: {text}"))));
             }
             Evaluated::TooLate => {
                 let seconds = policy.policy.timeout_seconds;
-                return Err(config(format!(
+                return Err(config(&format!(
                     "POLICY_TIMEOUT: the policy was not evaluated within {seconds} s. Make it simpler, or give it more time: \
                      `policy.timeout_seconds` of the environment type"
                 )));
             }
             Evaluated::Stopped => return Err(verdict::cancelled(Phase::Plan, false)),
             Evaluated::Ended(reason) => {
-                return Err(config(format!("POLICY_FAILED: {reason}")));
+                return Err(config(&format!("POLICY_FAILED: {reason}")));
             }
         };
         if matches!(self.job.plan, Some(PlanTask::Keep { .. } | PlanTask::Review { .. })) {
@@ -158,7 +158,7 @@ impl Run {
 }
 
 /// The failure of a policy that could not be evaluated.
-fn config(message: String) -> Failure {
+fn config(message: &str) -> Failure {
     Failure::new(FailureClass::Config, format!("{message}. {UNCHANGED}"))
 }
 
