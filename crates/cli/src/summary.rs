@@ -43,7 +43,7 @@ pub(crate) async fn print(
     for orphan in &orphans {
         output.notice(&warning(orphan));
     }
-    if deployment.plan.as_ref().is_some_and(|plan| plan.expires_at.is_some()) {
+    if succeeded && deployment.plan.as_ref().is_some_and(|plan| plan.expires_at.is_some()) {
         output.notice(&format!("apply exactly this plan: canyon apply {id}"));
     }
     if succeeded { Ok(()) } else { Err(refusal.unwrap_or_else(|| failure(deployment))) }

@@ -58,7 +58,7 @@ impl Environment {
     /// start now.
     pub fn after_release(&self, deployment: &mut Deployment) -> (Self, Option<DeploymentId>) {
         let mut after = self.clone();
-        let next = after.queue.leave(deployment.id);
+        let next = after.queue.step_aside(deployment.id);
         let left = left_by(deployment);
         if let Some(module) = after.module_of_mut(deployment) {
             module.record_end(deployment, left);

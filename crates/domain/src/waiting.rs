@@ -85,7 +85,10 @@ impl Waiting {
         let (given, count) = (approval.given(), approval.count);
         let until = approval.expires_at().unwrap_or_default();
         let mut reason = match count {
-            0 => format!("its plan waits for its checks until {until}"),
+            0 => format!(
+                "its plan waits for its checks until {}",
+                approval.due_at().unwrap_or(until)
+            ),
             _ => format!(
                 "its plan waits for approval until {until} ({given} of {count} given): canyon approve {id}"
             ),

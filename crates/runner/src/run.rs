@@ -105,7 +105,7 @@ pub async fn serve(
     let shipping = tokio::spawn(shipper.run());
     let (outcome, tofu_ran) = run.execute(&api).await;
     let outcome = outcome.for_delivery(&run.stop, &run.transcript.log).await;
-    run.count_after_partial_plan();
+    run.count_by_state();
     run.close(&outcome);
     run.progress.end();
     let chunks = shipping.await.unwrap_or_default();

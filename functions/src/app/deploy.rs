@@ -131,7 +131,7 @@ impl App {
                 self.enqueue(by, order, &work, reads_in, environment)?;
             Box::pin(self.ask_for_kept_plan(by, &mut deployment)).await?;
             if deployment.waits_without_turn() {
-                environment.queue.leave(deployment.id);
+                environment.queue.step_aside(deployment.id);
             }
             let Work { bundle, .. } = work;
             if !bundle.sealed_inputs.is_empty() && deployment.changes_state() {

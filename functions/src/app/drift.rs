@@ -51,6 +51,11 @@ impl App {
         env: EnvId,
     ) -> Result<Deployment, AppError> {
         let environment = self.environment(by, Role::Deployer, &project, &env).await?;
+        if environment.module.applied.is_none() {
+            return Err(AppError::conflict(format!(
+                "nothing is deployed to environment `{env}`, so there is nothing to compare: deploy to it first"
+            )));
+        }
         if let Some(open) = environment.drift.and_then(|drift| drift.checking)
             && let Some(check) = self.table.deployment(by.org, open).await?
         {

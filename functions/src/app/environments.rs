@@ -4,7 +4,7 @@ use super::App;
 use super::env_types::missing_env_type;
 use super::permissions::{forbidden, require};
 use crate::app::error::AppError;
-use canyon_domain::approval::ApprovalRule;
+use canyon_domain::approval::{ApprovalRule, TurnHold};
 use canyon_domain::change::Change;
 use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
@@ -337,11 +337,14 @@ pub(super) fn approval_in_words(change: &Change<ApprovalRule>) -> Option<String>
         Change::Keep => None,
         Change::Remove => Some("no approval is needed".to_owned()),
         Change::Set(rule) => Some(format!(
-            "approval required: {}, by {} with {}, within {} s{}",
+            "approval required: {}, by {} with {}, within {} s{}{}{}{}",
             rule.required.as_str(),
             rule.count,
             shortened_to(&rule.approvers.to_string(), MAX_APPROVERS),
             rule.expires_seconds,
+            if rule.forbid_author { "" } else { "; also by the author" },
+            if rule.comment_required { "; with a comment" } else { "" },
+            if rule.hold == Some(TurnHold::Release) { "; without the turn" } else { "" },
             checks_in_words(&rule.checks)
         )),
     }

@@ -21,7 +21,7 @@ impl App {
         if newer.supersede.is_none() {
             return Ok(());
         }
-        let earlier = queue.current.iter().chain(&queue.waiting);
+        let earlier = queue.away.iter().chain(&queue.current).chain(&queue.waiting);
         for id in earlier.filter(|id| **id != newer.id) {
             let Some(mut older) = self.table.deployment(org, *id).await? else { continue };
             if !older.is_superseded_by(newer) {

@@ -265,7 +265,9 @@ async fn a_plan_that_waits_without_the_turn_lets_others_run_and_comes_back_at_it
     assert_eq!(waits["approval"]["status"], "awaited", "{waits}");
     assert_eq!(waits["approval"]["hold"], "release", "{waits}");
     let after = environment(&api).await;
-    assert!(after.queue.is_idle(), "others may run: {:?}", after.queue);
+    assert_eq!((after.queue.head(), after.queue.away.len()), (None, 1), "others may run");
+    let refused = api.delete("/projects/shop/envs/main").await;
+    assert!(refused.0 == 409 && message(&refused).contains("run or wait"), "{refused:?}");
     assert_eq!(after.module.applied, None, "it has applied nothing");
 
     // Another deployment runs to its end, and changes the state.

@@ -126,15 +126,14 @@ impl One {
         if body.get("kind").and_then(Value::as_str) != Some("destroy") {
             return Ok(());
         }
+        // It destroys nothing until an update enables it, and that update asks.
+        if body.get("enabled") == Some(&Value::Bool(false)) {
+            return Ok(());
+        }
         let Place { project, environment } = &self.place;
         let times = times(&Value::Object(body.clone()));
-        let later = if body.get("enabled") == Some(&Value::Bool(false)) {
-            ", once it is enabled"
-        } else {
-            ""
-        };
         let action = format!(
-            "let schedule `{}` destroy everything in the state of {project}/{environment} {times}{later}",
+            "let schedule `{}` destroy everything in the state of {project}/{environment} {times}",
             self.id
         );
         let name = given.confirm.as_deref();

@@ -4,8 +4,9 @@ use super::Run;
 use crate::applying::Applying;
 use crate::backoff::Backoff;
 use crate::event::{Changes, Operation};
+use crate::mask::Mask;
 use crate::plan_archive::{self, FolderRecord};
-use crate::plan_changes::PlanChanges;
+use crate::plan_changes::{self, PlanChanges};
 use crate::session::ApiConnection;
 use crate::stop::StopRequest;
 use crate::tofu::Tofu;
@@ -118,6 +119,17 @@ impl Run {
     pub(super) async fn plan_as_json(&self, tofu: &Tofu) -> Result<Vec<u8>, String> {
         let path = self.workspace.path(workspace::PLAN);
         tofu.answer(&["show", "-json", "-no-color", &path.to_string_lossy()], SHOW_TIME).await
+    }
+
+    /// What hides the sensitive values of the plan in a text.
+    pub(super) async fn plan_mask(&mut self, tofu: &Tofu) -> Result<Mask, String> {
+        let document = match self.shown_plan.take() {
+            Some(document) => document,
+            None => self.plan_as_json(tofu).await?,
+        };
+        let mask = plan_changes::mask_of(&document).map_err(|error| error.to_string());
+        self.shown_plan = Some(document);
+        mask
     }
 
     /// The changes of the plan, for people.
