@@ -14,7 +14,11 @@ HERE = Path(__file__).resolve().parent
 
 
 def validator(detail_type):
-    name = "deployment-rejected" if detail_type == "deployment.rejected" else "deployment-event"
+    names = {
+        "deployment.rejected": "deployment-rejected",
+        "schedule.destroy-announced": "schedule-destroy-announced",
+    }
+    name = names.get(detail_type, "deployment-event")
     schema = json.loads((HERE / f"{name}.json").read_text())
     Draft202012Validator.check_schema(schema)
     # Consumers ignore what they do not know; what is published must all be described.

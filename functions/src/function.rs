@@ -5,6 +5,7 @@ pub mod source;
 
 use crate::App;
 use crate::app::agent_registry::AgentRegistry;
+use crate::app::announcements::PublishAnnouncement;
 use crate::app::authentication::RecentTokens;
 use crate::app::deploy_requests::{self, DeployAnswer};
 use crate::app::names::RecentNames;
@@ -17,6 +18,7 @@ use canyon_aws::issuer::{issuer, jobs_issuer};
 use canyon_aws::master_key::KmsMasterKey;
 use canyon_aws::settings::{SettingError, Settings};
 use canyon_domain::attempt::SecretHash;
+use canyon_domain::schedule::announcement::DestroyAnnounced;
 use canyon_identity::job_name::parse_job_name;
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
@@ -101,8 +103,14 @@ pub fn http_settings(settings: &Settings) -> Result<HttpSettings, SettingError> 
 pub struct Events {
     /// The use cases.
     pub app: App,
-    /// The bus for rejections.
+    /// The bus for rejections and announcements.
     pub bus: EventBus,
+}
+
+impl PublishAnnouncement for EventBus {
+    async fn publish(&self, event: &DestroyAnnounced) -> Result<(), BoxError> {
+        Ok(self.destroy_announced(event).await?)
+    }
 }
 
 impl Events {
@@ -127,9 +135,9 @@ impl Events {
         }
     }
 
-    /// Requests the deployments of due schedules.
+    /// Requests the deployments of due schedules, and publishes their announcements.
     async fn minute_passed(&self) -> Result<Value, BoxError> {
-        match Box::pin(self.app.run_due_schedules()).await {
+        match Box::pin(self.app.run_due_schedules(&self.bus)).await {
             Ok(count) => Ok(json!({ "due_schedules": count })),
             Err(error) => Err(error.message().into()),
         }

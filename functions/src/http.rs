@@ -29,6 +29,7 @@ mod git_credentials;
 mod health;
 mod identity_providers;
 mod job_tokens;
+mod last_deployments;
 mod list_query;
 mod named_roles;
 mod network_address;
@@ -38,6 +39,7 @@ mod organizations;
 mod paging;
 mod parameters;
 mod path_parameters;
+mod plan_checks;
 mod plans;
 mod progress;
 mod projects;
@@ -124,10 +126,12 @@ fn routes() -> OpenApiRouter<App> {
         .merge(retention::routes())
         .merge(usage::routes())
         .merge(deployments::routes())
+        .merge(last_deployments::routes())
         .merge(archives::routes())
         .merge(artifacts::routes())
         .merge(plans::routes())
         .merge(approvals::routes())
+        .merge(plan_checks::routes())
         .merge(of_runs())
 }
 

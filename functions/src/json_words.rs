@@ -5,6 +5,8 @@ const REPEATS_VALUE: [&str; 3] = ["invalid type: ", "invalid value: ", "unknown 
 
 /// What serde says of a faulty value.
 pub(crate) struct Fault<'t> {
+    /// Whether its type is at fault, and not only its form.
+    is_of_type: bool,
     value: &'t str,
     expected: &'t str,
 }
@@ -15,7 +17,8 @@ impl<'t> Fault<'t> {
     pub(crate) fn read(message: &'t str) -> Option<Self> {
         let about = REPEATS_VALUE.iter().find_map(|beginning| message.strip_prefix(beginning))?;
         let (value, expected) = about.rsplit_once(", expected ")?;
-        Some(Self { value, expected })
+        let is_of_type = message.starts_with("invalid type: ");
+        Some(Self { is_of_type, value, expected })
     }
 
     /// Whether a message is one about a value, which may be cut.
@@ -30,7 +33,10 @@ impl<'t> Fault<'t> {
 
     /// The same, and what it is.
     pub(crate) fn with_value(&self) -> String {
-        format!("{}, not {}", self.requirement(), found(self.value))
+        let (requirement, found) = (self.requirement(), found(self.value));
+        // A number in quotes looks like a number.
+        let kind = if self.is_of_type && found.starts_with('"') { "the text " } else { "" };
+        format!("{requirement}, not {kind}{found}")
     }
 }
 
@@ -83,8 +89,13 @@ mod tests {
             ),
             (
                 "invalid type: string \"[latop]\", expected a sequence",
-                "must be a list, not \"[latop]\"",
+                "must be a list, not the text \"[latop]\"",
             ),
+            (
+                "invalid type: string \"2\", expected u8",
+                "must be a whole number from 0 to 255, not the text \"2\"",
+            ),
+            ("invalid value: string \"x\", expected a digest", "must be a digest, not \"x\""),
             ("invalid type: map, expected a string", "must be text, not an object"),
             (
                 "invalid type: floating point `1.5`, expected i64",

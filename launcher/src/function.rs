@@ -15,6 +15,7 @@ use canyon_domain::events::DeploymentEvent;
 use canyon_domain::ports::Clock;
 use canyon_identity::federation::{Endpoints, Federation};
 use canyon_identity::master_keys::MasterKeys;
+use canyon_identity::signed_request::SignedRequests;
 use canyon_identity::system::System;
 use canyon_store::Table;
 use canyon_store::deployment_lists::Due;
@@ -59,6 +60,7 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
             .created_for_table(settings.master_key_table.as_deref());
     let issuer = Arc::new(issuer(&settings, &clients.kms()));
     let endpoints = Endpoints::from_variables(&|name| std::env::var(name).ok());
+    let signed_requests = SignedRequests::new(issuer.clone(), settings.local_jobs.is_some());
     let federation = Arc::new(Federation::new(issuer, endpoints, Arc::new(System)));
     let pace = Arc::new(TableRateLimiter { table: table.clone(), clock: Arc::new(System) });
     let local =
@@ -82,6 +84,7 @@ pub fn launcher(function: Function) -> Result<Launcher, BoxError> {
         last_job_lists: Arc::default(),
         limits: Arc::default(),
         publisher: Some(Arc::new(EventBus::new(clients.eventbridge(), &settings.event_bus))),
+        signed_requests: Some(Arc::new(signed_requests)),
     })
 }
 

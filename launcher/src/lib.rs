@@ -24,6 +24,7 @@ mod launch;
 mod lock_owner;
 mod orphaned_jobs;
 mod orphaned_resources;
+mod plan_checks;
 pub mod platforms;
 mod profiles;
 pub mod publish;
@@ -44,6 +45,7 @@ use canyon_domain::ids::{OrgId, OrgUuid};
 use canyon_domain::ports::{Clock, Entropy};
 use canyon_domain::runner::RunnerType;
 use canyon_identity::master_keys::{MasterKeyError, MasterKeys};
+use canyon_identity::signed_request::SignedRequests;
 use canyon_store::blobs::Blobs;
 use canyon_store::{StoreError, Table};
 use jiff::Timestamp;
@@ -121,6 +123,8 @@ pub struct Launcher {
     pub limits: Arc<KnownLimits>,
     /// Where events are published; `None` if nowhere.
     pub publisher: Option<Arc<dyn Publish>>,
+    /// Sends the requests for external checks of plans; `None` if Canyon has no issuer that signs them.
+    pub signed_requests: Option<Arc<SignedRequests>>,
 }
 
 /// The jobs of a deployment's attempts, the last one first.

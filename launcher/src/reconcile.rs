@@ -10,6 +10,7 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::deadline::{self, Observation, Step, next_step};
 use canyon_domain::deployment::Deployment;
 use canyon_domain::lifecycle;
+use canyon_domain::plan_check_answer;
 use canyon_domain::state_lock;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
@@ -17,7 +18,7 @@ use canyon_store::outcome::Saved;
 use std::time::Duration;
 
 /// How often one call decides again after a lost race.
-const MAX_TRIES: u32 = 20;
+pub(crate) const MAX_TRIES: u32 = 20;
 
 /// Limit of one reconciliation: longer than all requests that it may make to a platform, with their
 /// own limits. A reconciliation that takes longer hangs, and its slot goes to others.
@@ -107,6 +108,11 @@ impl Launcher {
             Step::Kill => self.stop(due, deployment, resolved, StopMode::Kill).await,
             Step::GiveUp(reason) => {
                 lifecycle::give_up(&mut deployment, reason, now);
+                self.save(due, deployment).await
+            }
+            Step::RequestChecks => Box::pin(self.request_checks(due, deployment)).await,
+            Step::ExpireChecks => {
+                plan_check_answer::expire(&mut deployment, now);
                 self.save(due, deployment).await
             }
             Step::End(outcome) => {

@@ -66,6 +66,7 @@ async fn organization(table: &Table, account: &Account) {
         display_name: DisplayName::from_id("testing"),
         deletion_protection: None,
         approval: None,
+        policy: None,
         created_at: now,
     };
     let project = Project {
@@ -119,6 +120,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         secret_inputs: Vec::new(),
         deletion_protection: None,
         type_approval: None,
+        type_policy: None,
         approval: None,
         drift: None,
         removed_by: None,
@@ -164,6 +166,7 @@ async fn accept(table: &Table, number: usize) -> DeploymentId {
         approval: None,
         plan: None,
         drift: None,
+        policy: None,
         role: None,
         logs_removed: None,
         completed_at: None,
@@ -212,6 +215,7 @@ fn launcher(table: &Table, blobs: &Path, account: &Account) -> Launcher {
         last_job_lists: Arc::default(),
         limits: Arc::default(),
         publisher: None,
+        signed_requests: None,
     }
 }
 

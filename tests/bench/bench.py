@@ -39,6 +39,7 @@ the disk, so the rows with writes depend on this disk too. A command measures on
   are from the API.
 - `deploy`: new environments and new folders, alternating, the median of 7; `canyon deploy` is the command
   line with its upload, the job, and its live progress.
+- `drift`: as `deploy`, of one environment and copies of one folder with the same state; nothing differs.
 - `killed`: no job may run twice: the script records each call, and each job plans once.
 - `agents`: a separate process simulates the agents (`tests/bench/agents`), with one session and one long poll each;
   their first round of polls is not counted. A null job claims its attempt and reports success. The times are
@@ -68,7 +69,7 @@ Load average when it began: {load:.1f}, when it ended: {after:.1f}. `hello` is a
   a meter between each function and the table; the mean of 5. It includes the hint of the platform that the
   job has stopped, and `end_told`. Reads of the stream are Lambda's, and free. Units are those that DynamoDB Local
   reports, but for transactions, which it counts wrongly: there they are counted from the items.
-- `lambda_sweep`: the median of 20.
+- `lambda_sweep`: the mean of 20 minutes, and of the processor time the median. A schedule is one of an environment, copied.
 """
 
 CONTAINERS = """

@@ -137,6 +137,41 @@ def deploy(bench):
               f"{(ours - plain) * 1000:+.0f} ms", ours <= plain * 1.05 or ours - plain <= 0.3)
 
 
+def drift(bench):
+    """A check for drift of 30 resources and plain OpenTofu in a folder with the same state, alternating."""
+    module = bench.root / "examples/hello"
+    rounds = 7
+    with Server(bench.programs, bench.tofu) as server:
+        server.prepare(1)
+        server.canyon("deploy", "bench", "e0", "--module", str(module))
+        applied = server.folder / "applied"
+        shutil.copytree(module, applied)
+
+        def tofu(folder, *arguments):
+            subprocess.run([bench.tofu, *arguments, "-input=false"], cwd=folder, env=server.environment,
+                           check=True, stdout=subprocess.DEVNULL)
+
+        tofu(applied, "init")
+        tofu(applied, "apply", "-auto-approve")
+        ours, plain = [], []
+        for n in range(rounds + 1):
+            begun = time.perf_counter()
+            server.canyon("drift", "check", "bench", "e0", "--wait")
+            ours.append(time.perf_counter() - begun)
+            folder = server.folder / f"plain{n}"
+            shutil.copytree(applied, folder, ignore=shutil.ignore_patterns(".terraform*"))
+            begun = time.perf_counter()
+            tofu(folder, "init")
+            tofu(folder, "plan", "-detailed-exitcode")
+            plain.append(time.perf_counter() - begun)
+    # The first round of each reads its program from disk.
+    ours, plain = (statistics.median(took[1:]) for took in (ours, plain))
+    yield Row("`canyon drift check --wait` of 30 resources, beside `tofu init && tofu plan -detailed-exitcode`",
+              "<= 1.05 x, or + 300 ms",
+              f"{ours * 1000:.0f} ms beside {plain * 1000:.0f} ms: {ours / plain:.2f} x, "
+              f"{(ours - plain) * 1000:+.0f} ms", ours <= plain * 1.05 or ours - plain <= 0.3)
+
+
 def variables(bench):
     """`canyon deploy` beside variables in four scopes and beside none; alternating, so that a slow moment slows both."""
     module, rounds = bench.root / "examples/hello", 60
@@ -218,7 +253,7 @@ def table(bench):
 
 
 ALL = {function.__name__: function for function in
-       (start, get_runner, accept, no_op, deploy, variables, runner_memory, killed, size, table)}
+       (start, get_runner, accept, no_op, deploy, drift, variables, runner_memory, killed, size, table)}
 
 
 class Load(NamedTuple):

@@ -317,6 +317,7 @@ fn launcher(app: &App, url: &str, kind: RunnerType, platform: Arc<dyn Platform>)
         limits: Arc::default(),
         platforms: HashMap::from([(kind, platform)]),
         publisher: None,
+        signed_requests: None,
     }
 }
 

@@ -7,6 +7,7 @@ use crate::harness::kinds::Kind;
 use crate::harness::site::{ENV, PROJECT, Site};
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::failure::FailureClass;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -115,6 +116,29 @@ async fn checks(site: &Site, image: &str) {
     assert_eq!(drifted.metrics.num_tf_resources_changed, Some(1), "{drifted:#?}");
     assert_eq!(last_check(site).await.as_deref(), Some("drifted"));
     assert_eq!(status(site).await.as_deref(), Some("ready"), "a check changes nothing");
+    is_checked_by_a_schedule(site).await;
+    assert_eq!(last_check(site).await.as_deref(), Some("in_sync"));
+}
+
+/// A schedule runs the check of the job that has created the resource.
+async fn is_checked_by_a_schedule(site: &Site) {
+    let soon = Timestamp::now() + SignedDuration::from_secs(5);
+    let body = json!({
+        "id": "check", "kind": "container-check", "at": soon.to_string(), "spec": { "resource": RESOURCE },
+    });
+    let path = ["projects", PROJECT, "envs", ENV, "schedules"];
+    site.client.create(&path, &body).await.unwrap();
+    let path = [&path[..], &["check"]].concat();
+    let deadline = Instant::now() + LIMIT;
+    let id = loop {
+        let last = site.client.get(&path).await.unwrap()["last"].take();
+        if let Some(id) = last["deployment_id"].as_str() {
+            break id.to_owned();
+        }
+        assert!(Instant::now() < deadline && last.is_null(), "{last}\n{}", site.server.log());
+        sleep(Duration::from_millis(100)).await;
+    };
+    assert_succeeded(&site.end(&id).await);
 }
 
 /// What every kind of compute does with a container job.

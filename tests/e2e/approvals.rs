@@ -35,7 +35,7 @@ async fn token(site: &Site, role: &str) -> String {
 }
 
 /// Waits until the plan of a deployment waits for approval.
-async fn awaited(site: &Site, id: &str) -> Deployment {
+pub(crate) async fn awaited(site: &Site, id: &str) -> Deployment {
     let begun = Instant::now();
     loop {
         let found = site.client.deployment(id).await.unwrap();
@@ -159,6 +159,47 @@ async fn a_state_that_moves_while_a_plan_waits_makes_another_plan_and_voids_the_
     site.server.canyon(&["reject", &id, "--comment", "start over"]).done();
     let ended = site.end(&id).await;
     assert_eq!(ended.status_message, "its plan was rejected: start over");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deployments_pass_a_plan_that_waits_without_the_turn_and_it_is_planned_again() {
+    let site = guarded(&json!({ "required": "destructive", "hold": "release" })).await;
+    assert_succeeded(&site.run(&request(ENV, Some(inline(sized("small"))))).await);
+    let destroy = DeploymentCreateBody::new(RequestedMode::Destroy, PROJECT, ENV);
+    let destroying = site.accept(&destroy).await;
+    let digest = awaited(&site, &destroying).await.plan.unwrap().digest;
+    // Another deployment runs meanwhile, and changes the state.
+    let passed = site.run(&request(ENV, Some(inline(sized("large"))))).await;
+    assert_succeeded(&passed);
+    assert_eq!(counts(&passed), (0, 1, 0));
+    let bob = token(&site, "deployer").await;
+    let approve = |digest: &str| {
+        let arguments = ["approve", &destroying, "--plan-digest", digest];
+        site.server.canyon_with(&arguments, "", &[("CANYON_TOKEN", &bob)]).done();
+    };
+    approve(&digest);
+    let begun = Instant::now();
+    let again = loop {
+        let found = awaited_again(&site, &destroying, &digest).await;
+        if let Some(found) = found {
+            break found;
+        }
+        assert!(begun.elapsed() < LIMIT, "the plan was not made again");
+        sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(site.state(ENV).await.len(), 1, "the stale plan destroyed nothing");
+    // Now no other deployment passes, so exactly this plan is applied.
+    approve(&again);
+    assert_succeeded(&site.end(&destroying).await);
+    assert_eq!(site.state(ENV).await.len(), 0);
+}
+
+/// The digest of the plan that waits, if it is another one than `earlier`.
+async fn awaited_again(site: &Site, id: &str, earlier: &str) -> Option<String> {
+    let found = site.client.deployment(id).await.unwrap();
+    assert!(found.completed_at.is_none(), "{found:#?}");
+    let is_awaited = found.approval.is_some_and(|approval| approval.status == "awaited");
+    found.plan.map(|plan| plan.digest).filter(|digest| is_awaited && digest != earlier)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,11 +6,13 @@ use std::process::Command;
 
 /// The crates of this workspace that each crate may name. Development dependencies count too, or a
 /// test would hide one.
-const MAY: [(&str, &[&str]); 15] = [
+const MAY: [(&str, &[&str]); 16] = [
     ("canyon-domain", &[]),
     ("canyon-api", &["canyon-domain"]),
     ("canyon-store", &["canyon-domain"]),
     ("canyon-identity", &["canyon-domain"]),
+    // Used by the API for the compiler, and by the runner for the evaluation.
+    ("canyon-policy", &["canyon-domain"]),
     // The wiring of the functions. `canyon-functions` owns what it wires.
     ("canyon-aws", &["canyon-domain", "canyon-identity", "canyon-store"]),
     // The agent uses the dispatchers from a cluster that cannot reach the table: never the store.
@@ -18,14 +20,21 @@ const MAY: [(&str, &[&str]); 15] = [
     // An API function contains no client of any platform: never the dispatchers.
     (
         "canyon-functions",
-        &["canyon-api", "canyon-aws", "canyon-domain", "canyon-identity", "canyon-store"],
+        &[
+            "canyon-api",
+            "canyon-aws",
+            "canyon-domain",
+            "canyon-identity",
+            "canyon-policy",
+            "canyon-store",
+        ],
     ),
     (
         "canyon-launcher",
         &["canyon-aws", "canyon-dispatch", "canyon-domain", "canyon-identity", "canyon-store"],
     ),
     // The runner has no credentials for the table: never the store.
-    ("canyon-runner", &["canyon-api", "canyon-domain"]),
+    ("canyon-runner", &["canyon-api", "canyon-domain", "canyon-policy"]),
     // The agent runs where the table cannot be reached: never the store.
     ("canyon-agent", &["canyon-api", "canyon-dispatch", "canyon-domain", "canyon-identity"]),
     (

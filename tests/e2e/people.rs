@@ -1,8 +1,12 @@
 //! People sign in with `canyon login` at an independent OpenID provider, by a browser and by a code, and have the roles
 //! of their groups.
 
+use crate::approvals::awaited;
+use crate::harness::deployments::{assert_succeeded, request};
+use crate::harness::module::inline;
 use crate::harness::programs;
 use crate::harness::server::Server;
+use crate::harness::site::{ENV, PROJECT, Site};
 use crate::service_accounts::{Provider, serve};
 use serde_json::{Value, json};
 use std::fs;
@@ -272,6 +276,40 @@ async fn a_command_that_runs_longer_than_its_token_is_good_goes_on_with_a_renewe
     assert_eq!(revoked.status().as_u16(), 200);
     let _grace = Person::new(&server, &provider, "grace").signed_in();
     assert_eq!(next()["by_name"], "grace@example.com");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_of_a_group_approves_a_plan_and_one_outside_of_it_may_not() {
+    let provider = Provider::start();
+    let site = Site::on(serve(&provider).await, &json!({})).await;
+    let server = &site.server;
+    company(server, &provider);
+    let update = |group: &str| {
+        let group = format!("--set=approval.approvers.groups[0]={group}");
+        let rule = ["update", "environment-type", "development", "--set=approval.required=always"];
+        server.canyon(&[&rule[..], &[group.as_str()]].concat())
+    };
+    let unknown = update("company/strangers");
+    assert_ne!(unknown.code, 0);
+    assert!(unknown.stderr.contains("no rule for the group"), "{}", unknown.stderr);
+    update("company/auditors").done();
+    let code = "output \"x\" { value = 1 }".to_owned();
+    let id = site.accept(&request(ENV, Some(inline(code)))).await;
+    let digest = awaited(&site, &id).await.plan.unwrap().digest;
+    let [ada, grace] = ["ada", "grace"].map(|login| Person::new(server, &provider, login));
+    let (ada, grace) = (ada.signed_in(), grace.signed_in());
+    assert_eq!(grace.json(&["whoami"])["groups"], json!(["company/auditors"]));
+    let mine = ["list", "approvals", "--mine", "--project", PROJECT, "--jq", "map(.id)"];
+    assert_eq!((ada.json(&mine), grace.json(&mine)), (json!([]), json!([id])));
+    let approve = ["approve", &id, "--plan-digest", &digest];
+    let refused = ada.canyon(&approve);
+    let words = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(8), "{words}");
+    assert!(words.contains("the group `company/auditors`"), "{words}");
+    assert!(words.contains("canyon whoami"), "{words}");
+    let approved = grace.canyon(&approve);
+    assert!(approved.status.success(), "{}", text(&approved.stderr));
+    assert_succeeded(&site.end(&id).await);
 }
 
 /// A command that runs until it is dropped.

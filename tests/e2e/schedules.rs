@@ -63,7 +63,7 @@ async fn a_schedule_deploys_once_at_its_time_another_repeats_that_and_a_third_de
     let refused = create("end", "destroy", &[]);
     assert_ne!(refused.code, 0);
     assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
-    create("end", "destroy", &["--yes"]).done();
+    create("end", "destroy", &["--yes", "--confirm", ENV]).done();
     assert_succeeded(&deployed(&site, "end").await);
     assert_eq!(site.state(ENV).await, [""; 0]);
     let listed = site.server.canyon(&["list", "schedules", PROJECT, ENV]).done().to_owned();

@@ -51,6 +51,15 @@ async fn the_events_function_can_write_deployments_and_no_tokens_roles_or_runner
     let get = json!({ "TableName": table, "Key": item("system#master-key") });
     let said = call(cloud, "events", "dynamodb", "DynamoDB_20120810.GetItem", &get).await;
     assert!(said.contains("dynamodb:GetItem"), "{said}");
+    for (pk, expected) in [
+        ("AZtrpYFHRk6y2UeV0Z0v9A#stores", "done"),
+        ("AZtrpYFHRk6y2UeV0Z0v9A#variables", "dynamodb:BatchGetItem"),
+    ] {
+        let batch = json!({ "RequestItems": { table: { "Keys": [item(pk)] } } });
+        let said =
+            call(cloud, "events", "dynamodb", "DynamoDB_20120810.BatchGetItem", &batch).await;
+        assert!(said.contains(expected), "{pk}: {said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

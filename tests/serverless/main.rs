@@ -10,6 +10,7 @@
 )]
 
 mod agent;
+mod announcements;
 #[path = "../e2e/approvals.rs"]
 mod approvals;
 #[path = "../e2e/cancel.rs"]
@@ -38,7 +39,11 @@ mod lost_reports;
 mod main_job;
 #[path = "../e2e/order.rs"]
 mod order;
+#[path = "../e2e/plan_checks.rs"]
+mod plan_checks;
 mod poison;
+#[path = "../e2e/policy.rs"]
+mod policy;
 #[path = "../e2e/schedules.rs"]
 mod schedules;
 #[path = "../e2e/seed.rs"]

@@ -115,6 +115,13 @@ async fn api_first() -> Site {
     assert_succeeded(&site.end(&id).await);
     detail["module"] = json!({ "source": format!("sha256:{}", "0".repeat(64)) });
     bus::rejected(&site, &bus::event(&detail)).await;
+    // The function looks for the secret store, which does not exist.
+    let secret = json!({ "TOKEN": { "store": "team-vault", "ref": "token" } });
+    let job = json!({ "image": "alpine:3.22", "command": ["sh"], "secret_variables": secret });
+    detail.as_object_mut().unwrap().remove("module");
+    detail["container"] = job;
+    let rejected = bus::rejected(&site, &bus::event(&detail)).await;
+    assert!(rejected.to_string().contains("team-vault"), "{rejected}");
     assert!(!site.log(&id).await.is_empty());
     answered(async || client.outputs(&id).await).await;
     let filter = DeploymentQuery {

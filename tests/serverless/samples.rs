@@ -8,6 +8,7 @@ use crate::harness::site::{ENV, PROJECT, RUNNER, Site};
 use canyon_cloud::cloud::FUNCTIONS;
 use canyon_cloud::invoke_api::InvokeApi;
 use canyon_domain::events::{DeploymentEvent, REJECTED, Rejected};
+use canyon_domain::schedule::announcement::{DESTROY_ANNOUNCED, DestroyAnnounced};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +16,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const OUT: [&str; 9] = [
+const OUT: [&str; 10] = [
     "deployment-awaiting-approval",
     "deployment-cancelled",
     "deployment-failed",
@@ -25,6 +26,7 @@ const OUT: [&str; 9] = [
     "deployment-succeeded",
     "environment-drift-detected",
     "environment-drift-resolved",
+    "schedule-destroy-announced",
 ];
 const IN: [(&str, &str); 10] = [
     ("api-create-deployment", "api"),
@@ -85,12 +87,17 @@ fn published_samples_match_the_schemas_and_the_types() {
     assert_valid(&events);
     for event in events {
         let kind = event["detail-type"].as_str().unwrap();
-        let again = if kind == REJECTED {
-            json!(serde_json::from_value::<Rejected>(event["detail"].clone()).unwrap())
-        } else {
-            let read: DeploymentEvent = serde_json::from_value(event["detail"].clone()).unwrap();
-            assert_eq!(read.detail_type(), kind);
-            json!(read)
+        let detail = event["detail"].clone();
+        let again = match kind {
+            REJECTED => json!(serde_json::from_value::<Rejected>(detail).unwrap()),
+            DESTROY_ANNOUNCED => {
+                json!(serde_json::from_value::<DestroyAnnounced>(detail).unwrap())
+            }
+            _ => {
+                let read: DeploymentEvent = serde_json::from_value(detail).unwrap();
+                assert_eq!(read.detail_type(), kind);
+                json!(read)
+            }
         };
         assert_eq!(again, event["detail"], "nothing is lost and nothing is added");
     }

@@ -1,6 +1,8 @@
 //! Approval of plans.
 
-use canyon_domain::approval::{self, ApprovalNeed};
+use crate::plan_check::{PlanCheck, PlanCheckRule};
+use canyon_domain::approval::{self, ApprovalNeed, TurnHold};
+use canyon_domain::provider_group::ProviderGroup;
 use canyon_domain::role::Role;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,9 +17,9 @@ pub struct ApprovalRule {
     /// anything).
     #[schema(value_type = String, example = "destructive")]
     pub required: ApprovalNeed,
-    /// How many people must approve.
+    /// How many people must approve; 0 only if one of `checks` is mandatory.
     #[serde(default = "one")]
-    #[schema(minimum = 1, maximum = 5, default = 1)]
+    #[schema(minimum = 0, maximum = 5, default = 1)]
     pub count: u8,
     /// Who may approve. Without it, each person who may deploy to the environment.
     #[serde(default)]
@@ -33,6 +35,16 @@ pub struct ApprovalRule {
     /// Whether each approval must have a comment.
     #[serde(default)]
     pub comment_required: bool,
+    /// What becomes of the environment's turn while a plan waits: `turn` (its deployment keeps it, and later ones wait) or
+    /// `release` (later ones run meanwhile; if they change the state, the plan is made and reviewed again). Without it, an environment has the
+    /// value of its type, and a type `turn`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "release")]
+    pub hold: Option<TurnHold>,
+    /// Services that check each plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 5)]
+    pub checks: Vec<PlanCheckRule>,
 }
 
 fn one() -> u8 {
@@ -59,33 +71,41 @@ pub struct Approvers {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 50)]
     pub subjects: Vec<String>,
+    /// People of these groups, each written `PROVIDER/GROUP`: the id of an identity provider, and a group for which it has a rule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, max_items = 50, example = json!(["okta/leads"]))]
+    pub groups: Vec<ProviderGroup>,
 }
 
 impl From<ApprovalRule> for approval::ApprovalRule {
     fn from(of: ApprovalRule) -> Self {
         let ApprovalRule { required, count, approvers, forbid_author, expires_seconds, .. } = of;
-        let Approvers { roles, subjects } = approvers;
+        let Approvers { roles, subjects, groups } = approvers;
         Self {
             required,
             count,
-            approvers: approval::Approvers { roles, subjects },
+            approvers: approval::Approvers { roles, subjects, groups },
             forbid_author,
             expires_seconds,
             comment_required: of.comment_required,
+            hold: of.hold,
+            checks: of.checks.into_iter().map(Into::into).collect(),
         }
     }
 }
 
 impl From<approval::ApprovalRule> for ApprovalRule {
     fn from(of: approval::ApprovalRule) -> Self {
-        let approval::Approvers { roles, subjects } = of.approvers;
+        let approval::Approvers { roles, subjects, groups } = of.approvers;
         Self {
             required: of.required,
             count: of.count,
-            approvers: Approvers { roles, subjects },
+            approvers: Approvers { roles, subjects, groups },
             forbid_author: of.forbid_author,
             expires_seconds: of.expires_seconds,
             comment_required: of.comment_required,
+            hold: of.hold,
+            checks: of.checks.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -109,9 +129,19 @@ pub struct DeploymentApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
+    /// `release` if later deployments of the environment run while it waits, and otherwise `turn`.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub hold: TurnHold,
+    /// Whether the caller may still approve the plan; in lists and reads of deployments that wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub may_approve: Option<bool>,
     /// The reviews of the current plan; the newest of each person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<Review>,
+    /// The external checks of the current plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<PlanCheck>,
 }
 
 /// A review of a plan.

@@ -7,14 +7,15 @@
 use crate::deployment::{Orphan, Output};
 use crate::drift::DriftReportBody;
 use crate::error::ErrorBody;
+pub use crate::judged_lock::{JudgeLockAnswer, JudgeLockBody, LockDecision};
 use crate::plan::PlanCounts;
+use crate::policy::PolicyReportBody;
 use canyon_domain::commit::Commit;
 use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::fetched_module::FetchedModule;
 use canyon_domain::job::Job;
 use canyon_domain::module_source::Digest;
 use canyon_domain::variables::secret_json::{self, SecretJson};
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -85,9 +86,9 @@ pub struct Claimed {
     pub report_format: u32,
 }
 
-/// The newest format of reports and results: 2 has `unwritten`, 3 `fetched`, 4 `secret_outputs`, 5 `plan`, 6 `drift`. A Canyon that
-/// announces an older one refuses a body with a field that it does not know.
-pub const REPORT_FORMAT: u32 = 6;
+/// The newest format of reports and results: 2 has `unwritten`, 3 `fetched`, 4 `secret_outputs`, 5 `plan`, 6 `drift`,
+/// 7 `policy`. A Canyon that announces an older one refuses a body with a field that it does not know.
+pub const REPORT_FORMAT: u32 = 7;
 
 fn first_format() -> u32 {
     1
@@ -194,57 +195,6 @@ pub struct ReportAnswer {
     pub offsets: Offsets,
 }
 
-/// A lock on the state that blocks the run, as OpenTofu describes it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct JudgeLockBody {
-    /// The lock's id.
-    #[schema(min_length = 1, max_length = 255)]
-    pub id: String,
-    /// Its holder: `user@host`.
-    #[schema(max_length = 511)]
-    pub who: String,
-    /// Time of its creation, by the holder's clock.
-    #[schema(value_type = String, format = DateTime)]
-    pub created: Timestamp,
-    /// Its purpose, such as `OperationTypeApply`.
-    #[serde(default)]
-    #[schema(max_length = 255)]
-    pub operation: String,
-    /// Id of a running process on the holder's host that belongs to no job and may hold the lock,
-    /// if the runner is on that host and finds one.
-    #[serde(rename = "neighbour", default, skip_serializing_if = "Option::is_none")]
-    pub host_process: Option<u32>,
-}
-
-/// The decision about a lock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct JudgeLockAnswer {
-    /// Id of the lock.
-    pub id: String,
-    /// The decision.
-    #[serde(rename = "verdict")]
-    pub decision: LockDecision,
-    /// The reason as text; with `break`, the proof that the holder is dead.
-    pub reason: String,
-    /// Releasing the lock by hand would lose what its dead holder could not write.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub must_stay: bool,
-}
-
-/// The decision about a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = LockVerdict)]
-pub enum LockDecision {
-    /// The holder is proved dead: release the lock by its id.
-    Break,
-    /// An attempt of Canyon may hold it and is not proved dead yet: ask again.
-    Wait,
-    /// Another program or user holds it: leave it.
-    Keep,
-}
-
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -310,6 +260,9 @@ pub struct DeploymentResultsUpdateBody {
     /// With mode `drift`: what differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftReportBody>,
+    /// What the job's policy says of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyReportBody>,
     /// The last parts of the streams.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,

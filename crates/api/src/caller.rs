@@ -22,6 +22,9 @@ pub struct Caller {
     /// For a person: the identity provider by which it has signed in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_provider: Option<String>,
+    /// For a person: the groups for which that identity provider has rules, each written `PROVIDER/GROUP` as in rules for approvals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
     /// Its role in the whole organization.
     #[schema(value_type = String)]
     pub role: Role,

@@ -3,12 +3,13 @@
 use crate::approval::DeploymentApproval;
 use crate::deployed_container::DeployedContainer;
 use crate::deployed_module::DeployedModule;
-pub use crate::deployment_query::{DeploymentQuery, LogQuery, WaitQuery};
+pub use crate::deployment_query::{DeploymentQuery, LastDeploymentQuery, LogQuery, WaitQuery};
 pub use crate::deployment_request::{
     DeploymentCreateBody, ModuleBody, RequestedApproval, RequestedMode, Supersede,
 };
 use crate::fallback::Fallback;
 use crate::plan::PlanCounts;
+use crate::policy::DeploymentPolicy;
 use canyon_domain::deployment_diff::DiffType;
 use canyon_domain::failure::Failure;
 use canyon_domain::json::Json;
@@ -67,6 +68,9 @@ pub struct Deployment {
     /// The approval that its plan needs before it is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<DeploymentApproval>>,
+    /// What the policy of the environment's type says of its plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Box<DeploymentPolicy>>,
     /// `queued`, `launching`, `running`, `cancelling`; at the end `succeeded`, `failed` or
     /// `cancelled`.
     pub status: String,

@@ -34,6 +34,21 @@ pub struct DeploymentQuery {
     pub since: Option<Timestamp>,
 }
 
+/// Filters of the list of last deployments.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct LastDeploymentQuery {
+    /// Only environments of this project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
+    /// Only environments with this id, of each project or of `project_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_id: Option<String>,
+    /// With `true`, the last deployment of each environment that was to apply or to destroy something, and no plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_change_only: Option<bool>,
+}
+
 /// How long to wait for the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -3,6 +3,7 @@
 use crate::plan::PlannedAction;
 use canyon_domain::drift::{self, DriftKind, DriftStatus};
 use canyon_domain::inventory::Environment;
+use canyon_domain::resource::CheckStatus;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -33,7 +34,8 @@ pub struct Drift {
     /// The check that waits or runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checking: Option<Uuid>,
-    /// Until when drift leads to no deployment: two deployments within 24 hours have undone it, and it came back.
+    /// Until when drift leads to no deployment: two deployments within 24 hours have undone it. A time that has passed says
+    /// nothing any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub reconcile_suspended_until: Option<Timestamp>,
@@ -74,6 +76,9 @@ pub struct DriftDetails {
     pub changes: Vec<DriftedResource>,
     /// Whether there are more.
     pub truncated: bool,
+    /// Resources of container jobs whose last check has found that they differ. `status` is about the module alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drifted_resources: Vec<DriftedContainer>,
     /// The last checks, the newest first; at most 30.
     pub history: Vec<DriftCheck>,
 }
@@ -96,6 +101,31 @@ pub struct DriftedResource {
     /// Whether a rule of the environment's `drift_ignore` covers it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignored: bool,
+}
+
+/// A resource of a container job that is not as its last deployment has left it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DriftedContainer {
+    /// The name of the resource.
+    #[schema(example = "s3.default#photos")]
+    pub resource: String,
+    /// The check that has found it.
+    pub deployment_id: Uuid,
+    /// Its end.
+    #[schema(value_type = String, format = DateTime)]
+    pub checked_at: Timestamp,
+}
+
+impl DriftedContainer {
+    /// The resources of an environment whose last check has found that they differ.
+    pub fn all_of(environment: &Environment) -> Vec<Self> {
+        let drifted = environment.resources.iter().filter_map(|resource| {
+            let check = resource.last_check.filter(|check| check.status == CheckStatus::Drifted)?;
+            let resource = resource.name.to_string();
+            Some(Self { resource, deployment_id: check.by.0, checked_at: check.at })
+        });
+        drifted.collect()
+    }
 }
 
 /// A check.

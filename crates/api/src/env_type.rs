@@ -2,6 +2,7 @@
 
 use crate::approval::ApprovalRule;
 use crate::environment::DeletionProtection;
+use crate::policy::Policy;
 use canyon_domain::change::Change;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,12 @@ pub struct EnvironmentType {
     /// Which plans need approval in the environments of this type; absent for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalRule>,
+    /// What each plan in its environments is judged by. Lists leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    /// SHA-256 of that policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_digest: Option<String>,
     /// Time of creation.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
@@ -46,6 +53,9 @@ pub struct EnvironmentTypeCreateBody {
     /// Which plans need approval in the environments of this type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalRule>,
+    /// What each plan in its environments is judged by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
 }
 
 /// A request to change an environment type. An absent field keeps its value.
@@ -65,4 +75,8 @@ pub struct EnvironmentTypeUpdateBody {
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     #[schema(value_type = Option<ApprovalRule>)]
     pub approval: Change<ApprovalRule>,
+    /// What each plan in its environments is judged by, also in those that exist; `null` for nothing.
+    #[serde(default, skip_serializing_if = "Change::is_keep")]
+    #[schema(value_type = Option<Policy>)]
+    pub policy: Change<Policy>,
 }

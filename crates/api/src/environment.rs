@@ -57,6 +57,9 @@ pub struct Environment {
     /// The rule of its type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub type_approval: Option<ApprovalRule>,
+    /// SHA-256 of the policy of its type, by which its plans are judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub type_policy: Option<String>,
     /// Whether it differs from what was deployed last; absent before the first check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,

@@ -24,13 +24,21 @@ pub struct ErrorBody {
 pub const INCOMPLETE: &str = "incomplete";
 /// Code of a refusal: the request has no token. A client that sent one must retry.
 pub const NO_TOKEN: &str = "no_token";
+/// Code of a refusal: who has requested a deployment reviews it, and the rule forbids that.
+pub const AUTHOR: &str = "author";
+/// Code of a refusal: the rule does not admit the caller as an approver.
+pub const NOT_AN_APPROVER: &str = "not_an_approver";
 
 impl ErrorBody {
     /// Whether the network has changed the request, because no client of Canyon sends it in this
     /// form: a proxy has truncated it or removed a header. A retry may succeed.
     pub fn was_changed_by_the_network(&self) -> bool {
-        let code = self.details.get("code").and_then(Value::as_str);
-        code.is_some_and(|code| [INCOMPLETE, NO_TOKEN].contains(&code))
+        self.code().is_some_and(|code| [INCOMPLETE, NO_TOKEN].contains(&code))
+    }
+
+    /// The code for programs of a refusal, if it has one.
+    pub fn code(&self) -> Option<&str> {
+        self.details.get("code").and_then(Value::as_str)
     }
 
     /// The code of an error with this status.

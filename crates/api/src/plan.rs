@@ -1,5 +1,6 @@
 //! Kept plans.
 
+use crate::policy::DeploymentPolicy;
 use canyon_domain::json::Json;
 use canyon_domain::kept_plan::PlanSummary;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,9 @@ pub struct Plan {
     pub format: u32,
     /// How much the whole plan changes.
     pub summary: PlanCounts,
+    /// What the policy of the environment's type says of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Box<DeploymentPolicy>>,
     /// The changed resources of this page.
     pub resources: Vec<PlannedResource>,
     /// The changed outputs of this page.

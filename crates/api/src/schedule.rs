@@ -16,7 +16,7 @@ pub struct Schedule {
     pub project_id: String,
     /// The environment.
     pub env_id: String,
-    /// `drift`, `deploy` or `destroy`.
+    /// `drift`, `deploy`, `destroy` or `container-check`.
     #[schema(example = "deploy")]
     pub kind: String,
     /// The times, by a cron expression of five fields or a name such as `@daily`.
@@ -41,13 +41,18 @@ pub struct Schedule {
     /// With `kind: drift`: whether differences are undone.
     #[serde(default)]
     pub reconcile: bool,
-    /// With `kind: deploy`: the request, without project and environment; absent to repeat what was deployed last.
+    /// With `kind: deploy`: the request, without project and environment; absent to repeat what was deployed last. With `kind:
+    /// container-check`: `resource`, the name of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub spec: Option<Json>,
     /// The next times, at most three.
     #[schema(value_type = Vec<String>)]
     pub next_due_at: Vec<Timestamp>,
+    /// With `kind: destroy`: when Canyon announces the next time by an event, if an announcement is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next_announcement_at: Option<Timestamp>,
     /// The newest entry of `history`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<ScheduledRun>,
@@ -89,7 +94,7 @@ macro_rules! bodies {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             $($(#[$own_doc])* pub $own: $own_type,)*
-            /// `drift`, `deploy` or `destroy`.
+            /// `drift`, `deploy`, `destroy` or `container-check`.
             #[schema(example = "deploy")]
             pub kind: String,
             /// The times: a cron expression of five fields, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. One of
@@ -120,7 +125,8 @@ macro_rules! bodies {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub reconcile: Option<bool>,
             /// With `kind: deploy`: the body of a request to deploy, without project, environment and `secret_inputs`. Without
-            /// it, what was deployed last is deployed again.
+            /// it, what was deployed last is deployed again. With `kind: container-check`: `resource`, the name of the resource
+            /// to check.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schema(value_type = Option<Object>)]
             pub spec: Option<Json>,

@@ -4,6 +4,7 @@ use aws_sdk_eventbridge::Client;
 use aws_sdk_eventbridge::error::DisplayErrorContext;
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
 use canyon_domain::events::{DeploymentEvent, REJECTED, Rejected, SOURCE};
+use canyon_domain::schedule::announcement::{DESTROY_ANNOUNCED, DestroyAnnounced};
 use canyon_domain::to_json::to_json_text;
 use serde::Serialize;
 
@@ -52,6 +53,15 @@ impl EventBus {
     /// [`PublishError`] if EventBridge rejected it.
     pub async fn rejected(&self, event: &Rejected) -> Result<(), PublishError> {
         self.put(&[self.entry(REJECTED, event)]).await
+    }
+
+    /// Publishes that a schedule will destroy what is deployed to an environment.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError`] if EventBridge rejected it.
+    pub async fn destroy_announced(&self, event: &DestroyAnnounced) -> Result<(), PublishError> {
+        self.put(&[self.entry(DESTROY_ANNOUNCED, event)]).await
     }
 
     fn entry(&self, detail_type: &str, detail: &impl Serialize) -> PutEventsRequestEntry {

@@ -77,6 +77,7 @@ pub(crate) enum Command {
     /// Read and change an environment's state
     State(state::Arguments),
     /// Free the lock of an environment's state
+    #[command(visible_alias = "unlock")]
     ForceUnlock(force_unlock::Arguments),
     /// Wait for the end of a deployment
     Wait(wait::Arguments),

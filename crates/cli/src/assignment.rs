@@ -60,7 +60,7 @@ const STRUCTURED: [&str; 7] = [
 ];
 
 /// The members at the top of a request that are typed too: true, false, or `null` for "no limit".
-const TYPED: [&str; 8] = [
+const TYPED: [&str; 9] = [
     "disabled",
     "run_untagged_jobs",
     "migrate",
@@ -69,6 +69,7 @@ const TYPED: [&str; 8] = [
     "enabled",
     "every_seconds",
     "reconcile",
+    "policy",
 ];
 
 impl Assignment {

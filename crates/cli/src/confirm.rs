@@ -31,6 +31,27 @@ pub(crate) fn require_yes(yes: bool, action: &str) -> Result<(), CliError> {
     ))
 }
 
+/// Refuses a second confirmation that names another thing than `name`, or that is missing where the user cannot be asked.
+///
+/// # Errors
+///
+/// [`CliError::Usage`], whose message names the `action`.
+pub(crate) fn require_name(given: Option<&str>, name: &str, action: &str) -> Result<(), CliError> {
+    match given {
+        Some(given) if given != name => Err(CliError::usage_with_hint(
+            format!("this would {action}, and `--confirm` names `{given}`"),
+            format!("give --confirm {name} to do it"),
+        )),
+        None if !is_possible() => Err(CliError::usage_with_hint(
+            format!(
+                "this would {action}, and there is no terminal to ask for the second confirmation"
+            ),
+            format!("give --confirm {name} to do it without a question"),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Waits until Ctrl-C is pressed.
 pub(crate) async fn ctrl_c() {
     if tokio::signal::ctrl_c().await.is_err() {
@@ -48,9 +69,24 @@ pub(crate) async fn ask(
     interrupted: impl Future<Output = ()>,
     output: Output,
 ) -> Result<(), CliError> {
+    let question = format!("{}? Only `yes` is accepted:", capitalized(action));
+    ask_for(&question, "yes", interrupted, output).await
+}
+
+/// Asks the `question`, and returns if the user types `wanted`. `interrupted` ends the question.
+///
+/// # Errors
+///
+/// [`CliError::NotConfirmed`] after any other answer or none; [`CliError::Interrupted`].
+pub(crate) async fn ask_for(
+    question: &str,
+    wanted: &str,
+    interrupted: impl Future<Output = ()>,
+    output: Output,
+) -> Result<(), CliError> {
     // Input typed before the question is not an answer to it.
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
-    output.question(&format!("{}? Only `yes` is accepted:", capitalized(action)));
+    output.question(question);
     let (sender, answer) = oneshot::channel();
     // At its end the runtime would wait for a blocking thread of its own, and this read may never return.
     std::thread::spawn(move || {
@@ -68,7 +104,7 @@ pub(crate) async fn ask(
     if !line.ends_with('\n') {
         output.notice("");
     }
-    if line.trim() == "yes" { Ok(()) } else { Err(CliError::NotConfirmed) }
+    if line.trim() == wanted { Ok(()) } else { Err(CliError::NotConfirmed) }
 }
 
 fn capitalized(text: &str) -> String {

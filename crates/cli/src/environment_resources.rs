@@ -26,31 +26,52 @@ pub(crate) async fn read(
     Ok(found.resources)
 }
 
+/// The resource `name`.
+///
+/// # Errors
+///
+/// [`CliError::Absent`] with the nearest name; or if the environment cannot be read.
+pub(crate) async fn find(
+    client: &Client,
+    environment: &Resource,
+    name: &str,
+) -> Result<ContainerResource, CliError> {
+    let wanted: ResourceName =
+        name.parse().map_err(|error| CliError::usage(format!("--resource `{name}` {error}")))?;
+    let wanted = wanted.to_string();
+    let mut resources = read(client, environment).await?;
+    if let Some(at) = resources.iter().position(|resource| resource.name == wanted) {
+        return Ok(resources.swap_remove(at));
+    }
+    let names: Vec<_> = resources.into_iter().map(|resource| resource.name).collect();
+    let message = format!("{} has no resource `{wanted}`", environment.full_name());
+    let hint = match (hint::nearest(&wanted, &names), names.as_slice()) {
+        (Some(nearest), _) => format!("did you mean `{nearest}`?"),
+        (None, []) => {
+            "it has none; container jobs create them: canyon deploy --container".to_owned()
+        }
+        (None, names) => format!("it has: {}", names.join(", ")),
+    };
+    Err(CliError::Absent { message, hint })
+}
+
 /// The deployment whose outputs the resource `name` has now.
+///
+/// # Errors
+///
+/// As [`find`]; [`CliError::Absent`] if it has no outputs.
 pub(crate) async fn last_success(
     client: &Client,
     environment: &Resource,
     name: &str,
 ) -> Result<String, CliError> {
-    let wanted: ResourceName =
-        name.parse().map_err(|error| CliError::usage(format!("--resource `{name}` {error}")))?;
-    let wanted = wanted.to_string();
-    let resources = read(client, environment).await?;
-    let full_name = environment.full_name();
-    let Some(found) = resources.iter().find(|resource| resource.name == wanted) else {
-        let names: Vec<_> = resources.into_iter().map(|resource| resource.name).collect();
-        let message = format!("{full_name} has no resource `{wanted}`");
-        let hint = match (hint::nearest(&wanted, &names), names.as_slice()) {
-            (Some(nearest), _) => format!("did you mean `{nearest}`?"),
-            (None, []) => {
-                "it has none; container jobs create them: canyon deploy --container".to_owned()
-            }
-            (None, names) => format!("it has: {}", names.join(", ")),
-        };
-        return Err(CliError::Absent { message, hint });
-    };
+    let found = find(client, environment, name).await?;
     found.deployment_id.map(|id| id.to_string()).ok_or_else(|| CliError::Absent {
-        message: format!("the resource `{wanted}` of {full_name} has no outputs: no deployment for it has succeeded"),
+        message: format!(
+            "the resource `{}` of {} has no outputs: no deployment for it has succeeded",
+            found.name,
+            environment.full_name()
+        ),
         hint: "read how the latest one ended: canyon list deployments".to_owned(),
     })
 }

@@ -3,6 +3,7 @@
 use crate::error::CliError;
 use crate::suggestion;
 use canyon_api::client::ClientError;
+use canyon_api::error::{AUTHOR, NOT_AN_APPROVER};
 use std::error::Error;
 
 /// The hint for an error, if it has one.
@@ -66,14 +67,27 @@ fn of_client(error: &ClientError) -> Option<String> {
             "the token is wrong or has expired; run `canyon login`, or source the `env` file of \
              `canyon local` again"
         }
-        (_, Some(403)) => {
-            "your token's role does not allow this; ask an administrator for another role"
-        }
+        (_, Some(403)) => match code(error) {
+            Some(AUTHOR) => {
+                "another approver must approve it; or end it without an apply: `canyon discard`"
+            }
+            Some(NOT_AN_APPROVER) => {
+                "`canyon whoami` shows your roles and groups; ask an approver for the review, or an administrator to change the \
+                 rule for approvals"
+            }
+            _ => "your token's role does not allow this; ask an administrator for another role",
+        },
         (_, Some(429)) => "Canyon is busy; try again in a few seconds",
         (_, Some(500..)) => "try again; if the error persists, read the server's log",
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+/// The code for programs of Canyon's refusal.
+fn code(error: &ClientError) -> Option<&str> {
+    let ClientError::Refused { body, .. } = error else { return None };
+    body.code()
 }
 
 /// The hint for a certificate that this machine does not trust.

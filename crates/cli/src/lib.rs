@@ -46,6 +46,7 @@ mod output;
 mod outside_module;
 mod plain_resource;
 mod plan_text;
+mod policy_text;
 mod process_variable;
 mod progress;
 mod progress_bar;

@@ -1,5 +1,6 @@
 //! A plan as text.
 
+use crate::policy_text;
 use crate::table::printable;
 use canyon_api::plan::{Plan, PlannedAction, PlannedAttribute, PlannedOutput, PlannedResource};
 use canyon_domain::json::Json;
@@ -19,10 +20,13 @@ pub(crate) struct PlanText<'a> {
 
 impl fmt::Display for PlanText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { plan_digest, summary, resources, outputs, .. } = self.plan;
+        let Plan { plan_digest, summary, policy, resources, outputs, .. } = self.plan;
         writeln!(f, "plan {plan_digest}: {}", PlanSummary::from(*summary))?;
         if summary.drift > 0 {
             writeln!(f, "{} changed outside of OpenTofu since the last apply", summary.drift)?;
+        }
+        if let Some(policy) = policy {
+            f.write_str(&policy_text::lines(policy))?;
         }
         for resource in resources {
             self.resource(f, resource)?;

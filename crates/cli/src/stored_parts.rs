@@ -8,6 +8,8 @@ use canyon_api::client::Client;
 use serde_json::{Map, Value};
 
 const CONFIGURATION: &str = "runner_configuration";
+/// Of an environment type.
+const POLICY: &str = "policy";
 
 /// The body of a change of `resource`: single values change what is stored there, and keep the rest of the part that they
 /// are in. The stored resource is read only if that is needed.
@@ -97,7 +99,8 @@ impl StoredParts {
             | Kind::Token
             | Kind::Organization => false,
         };
-        let assignments = if is_replaced { assignments } else { &[] };
+        let all = assignments;
+        let assignments = if is_replaced { all } else { &[] };
         let starts_with = |one: &Assignment, name: &str| matches!(one.path.first(), Some(Step::Key(root)) if root == name);
         let of_type = |one: &Assignment| match &one.path[..] {
             [Step::Key(root), Step::Key(name)] if name == "type" => {
@@ -105,9 +108,11 @@ impl StoredParts {
             }
             _ => None,
         };
+        // A change of one module keeps the others.
+        let of_policy = all.iter().filter(|one| !is_replaced && starts_with(one, POLICY));
         let types: Vec<_> = assignments.iter().filter_map(of_type).collect();
         Self {
-            parts: assignments.iter().filter_map(Part::of).collect(),
+            parts: assignments.iter().chain(of_policy).filter_map(Part::of).collect(),
             needs_type: assignments.iter().any(|one| starts_with(one, CONFIGURATION))
                 && !types.iter().any(|(root, _)| root == CONFIGURATION),
             types,

@@ -3,6 +3,7 @@
 use crate::answer::exact;
 use crate::error::CliError;
 use crate::output::{Format, Output};
+use crate::policy_text;
 use crate::retry::retry_through_outage;
 use crate::table;
 use canyon_api::client::Client;
@@ -42,7 +43,7 @@ pub(crate) async fn print(
     for orphan in &orphans {
         output.notice(&warning(orphan));
     }
-    if deployment.plan.as_ref().is_some_and(|plan| plan.expires_at.is_some()) {
+    if succeeded && deployment.plan.as_ref().is_some_and(|plan| plan.expires_at.is_some()) {
         output.notice(&format!("apply exactly this plan: canyon apply {id}"));
     }
     if succeeded { Ok(()) } else { Err(refusal.unwrap_or_else(|| failure(deployment))) }
@@ -106,6 +107,9 @@ fn text(deployment: &Deployment, outputs: &BTreeMap<String, ModuleOutput>) -> St
         rows.push(vec!["resources".to_owned(), resources(deployment)]);
     }
     let mut text = table::align(&rows);
+    if let Some(policy) = &deployment.policy {
+        text.push_str(&policy_text::lines(policy));
+    }
     if !outputs.is_empty() {
         text.push_str("outputs\n");
         text.push_str(&output_lines(outputs));

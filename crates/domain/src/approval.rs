@@ -2,199 +2,15 @@
 //!
 //! An environment type has a rule, and an environment may have a stricter one. Of each setting the stricter value counts.
 
-use crate::field_error::FieldErrors;
+pub use crate::approval_rule::{
+    ApprovalNeed, ApprovalRule, Approvers, EXPIRY, MAX_COUNT, MAX_GROUPS, MAX_SUBJECTS, MAX_TEXT,
+    Reviewer, TurnHold,
+};
+
 use crate::ids::PrincipalId;
-use crate::kept_plan::PlanSummary;
-use crate::role::Role;
+use crate::plan_check::{PlanCheck, PlanCheckStatus};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-/// Maximum number of approvals that a rule may need.
-pub const MAX_COUNT: u8 = 5;
-/// Least and most seconds for which a plan waits for its approval.
-pub const EXPIRY: std::ops::RangeInclusive<u32> = 300..=604_800;
-/// Maximum number of subjects in a rule.
-pub const MAX_SUBJECTS: usize = 50;
-/// Maximum length of a subject, and of a comment, in characters.
-pub const MAX_TEXT: usize = 300;
-
-/// Which plans need approval, from the least strict to the strictest.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalNeed {
-    /// None.
-    #[default]
-    Never,
-    /// Those that destroy or replace something.
-    Destructive,
-    /// Those that change a resource.
-    Changes,
-    /// All that change anything, also outputs alone.
-    Always,
-}
-
-impl ApprovalNeed {
-    /// Each of them.
-    pub const ALL: [Self; 4] = [Self::Never, Self::Destructive, Self::Changes, Self::Always];
-
-    /// The name in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::Destructive => "destructive",
-            Self::Changes => "changes",
-            Self::Always => "always",
-        }
-    }
-
-    /// Whether a plan that changes something needs approval.
-    pub fn is_met_by(self, plan: &PlanSummary) -> bool {
-        let PlanSummary { add, change, import, moved, forget, .. } = plan;
-        match self {
-            Self::Never => false,
-            Self::Destructive => plan.destroyed() > 0,
-            Self::Changes => {
-                plan.destroyed() > 0 || [add, change, import, moved, forget].iter().any(|n| **n > 0)
-            }
-            Self::Always => true,
-        }
-    }
-}
-
-/// A rule of an environment type or of an environment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ApprovalRule {
-    /// Which plans need approval.
-    pub required: ApprovalNeed,
-    /// How many people must approve.
-    pub count: u8,
-    /// Who may approve.
-    #[serde(default, skip_serializing_if = "Approvers::is_default")]
-    pub approvers: Approvers,
-    /// Whether the requester of the deployment may not.
-    pub forbid_author: bool,
-    /// For how long a plan waits.
-    pub expires_seconds: u32,
-    /// Whether an approval must say something.
-    pub comment_required: bool,
-}
-
-/// Who may approve. Without any of them, each person who may deploy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Approvers {
-    /// Everybody with one of these roles in the environment, or a higher one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub roles: Vec<Role>,
-    /// These principals, by id or by name.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub subjects: Vec<String>,
-}
-
-impl Approvers {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Whether `reviewer` is one of them. A machine is one only if it is named.
-    pub fn admit(&self, reviewer: &Reviewer<'_>) -> bool {
-        let is_named = |subject: &String| {
-            Some(subject.as_str()) == reviewer.name || *subject == reviewer.id.to_string()
-        };
-        if self.subjects.iter().any(is_named) {
-            return true;
-        }
-        let has_role = if self.is_default() {
-            reviewer.role >= Role::Deployer
-        } else {
-            self.roles.iter().any(|role| reviewer.role >= *role)
-        };
-        has_role && !reviewer.is_machine
-    }
-}
-
-/// Who reviews a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reviewer<'a> {
-    /// Its principal.
-    pub id: PrincipalId,
-    /// Its name, if it has one.
-    pub name: Option<&'a str>,
-    /// Its role in the environment.
-    pub role: Role,
-    /// Whether it is a service account.
-    pub is_machine: bool,
-}
-
-impl ApprovalRule {
-    /// What the settings that were not given are.
-    pub fn of(required: ApprovalNeed) -> Self {
-        Self {
-            required,
-            count: 1,
-            approvers: Approvers::default(),
-            forbid_author: true,
-            expires_seconds: 86_400,
-            comment_required: false,
-        }
-    }
-
-    /// Finds what is out of range, below `path`.
-    pub fn check(&self, path: &str, faults: &mut FieldErrors) {
-        if !(1..=MAX_COUNT).contains(&self.count) {
-            faults.add(format!("{path}.count"), format!("is 1 to {MAX_COUNT}"));
-        }
-        if !EXPIRY.contains(&self.expires_seconds) {
-            let reason = format!("is {} to {} (7 days)", EXPIRY.start(), EXPIRY.end());
-            faults.add(format!("{path}.expires_seconds"), reason);
-        }
-        let subjects = self.approvers.subjects.len();
-        if self.approvers.roles.is_empty() && (1..usize::from(self.count)).contains(&subjects) {
-            let reason = format!("is more than the approvers: only {subjects} may approve");
-            faults.add(format!("{path}.count"), reason);
-        }
-        if subjects > MAX_SUBJECTS {
-            let reason = format!("has at most {MAX_SUBJECTS}");
-            faults.add(format!("{path}.approvers.subjects"), reason);
-        }
-        let length = |text: &String| text.chars().count();
-        for (at, subject) in self.approvers.subjects.iter().enumerate() {
-            if !(1..=MAX_TEXT).contains(&length(subject)) {
-                let path = format!("{path}.approvers.subjects[{at}]");
-                faults.add(path, format!("has 1 to {MAX_TEXT} characters"));
-            }
-        }
-        if self.approvers.roles.contains(&Role::None) || self.approvers.roles.contains(&Role::Agent)
-        {
-            let reason = "has `viewer`, `deployer` and `admin`";
-            faults.add(format!("{path}.approvers.roles"), reason);
-        }
-    }
-
-    /// Finds where this rule of an environment would ask for less than `rule` of its type.
-    pub fn check_is_stricter(&self, rule: &Self, path: &str, faults: &mut FieldErrors) {
-        let mut weaker = |field: &str, least: String| {
-            let reason = format!("asks for less than the environment's type, which has {least}");
-            faults.add(format!("{path}.{field}"), reason);
-        };
-        if self.required < rule.required {
-            weaker("required", format!("`{}`", rule.required.as_str()));
-        }
-        if self.count < rule.count {
-            weaker("count", rule.count.to_string());
-        }
-        if rule.forbid_author && !self.forbid_author {
-            weaker("forbid_author", "true".to_owned());
-        }
-        if self.expires_seconds > rule.expires_seconds {
-            weaker("expires_seconds", rule.expires_seconds.to_string());
-        }
-        if rule.comment_required && !self.comment_required {
-            weaker("comment_required", "true".to_owned());
-        }
-    }
-}
 
 /// The approval of one deployment: the rule at its acceptance, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,13 +29,19 @@ pub struct Approval {
     /// Whether an approval must say something.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub comment_required: bool,
+    /// What becomes of the turn.
+    #[serde(default, skip_serializing_if = "TurnHold::is_turn")]
+    pub hold: TurnHold,
     /// Since when its plan waits for reviews.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<Timestamp>,
     /// The reviews of that plan, at most one of each person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviews: Vec<Review>,
-    /// When the last approval that it needed was given.
+    /// The external checks of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<PlanCheck>,
+    /// When the last approval that it needed was given, and the last check has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_at: Option<Timestamp>,
 }
@@ -239,22 +61,28 @@ pub struct Review {
 }
 
 impl Approval {
-    /// The approval that a deployment needs by the rules of its environment and of that one's type; `None` if none is needed.
+    /// The approval that a deployment needs by the rules of its environment's type and of the environment, in this order; `None`
+    /// if none is needed.
     pub fn by_rules(rules: &[&ApprovalRule]) -> Option<Self> {
         let required = rules.iter().map(|rule| rule.required).max()?;
         if required == ApprovalNeed::Never {
             return None;
         }
         let approvers = rules.iter().map(|rule| rule.approvers.clone());
+        let checks = joined_checks(rules);
+        // Without a person and without a check, the wait would be none.
+        let least = u8::from(!checks.iter().any(|check| check.rule.mandatory));
         Some(Self {
             required,
-            count: rules.iter().map(|rule| rule.count).max()?,
+            count: rules.iter().map(|rule| rule.count).max()?.max(least),
             approvers: approvers.filter(|approvers| !approvers.is_default()).collect(),
             forbid_author: rules.iter().any(|rule| rule.forbid_author),
             expires_seconds: rules.iter().map(|rule| rule.expires_seconds).min()?,
             comment_required: rules.iter().any(|rule| rule.comment_required),
+            hold: rules.iter().rev().find_map(|rule| rule.hold).unwrap_or_default(),
             asked_at: None,
             reviews: Vec::new(),
+            checks,
             granted_at: None,
         })
     }
@@ -273,6 +101,19 @@ impl Approval {
         })
     }
 
+    /// When the launcher must do something about the plan that waits.
+    pub fn due_at(&self) -> Option<Timestamp> {
+        let of_checks = self.checks.iter().filter_map(PlanCheck::due_at);
+        self.expires_at().into_iter().chain(of_checks).min()
+    }
+
+    /// Whether all people have approved, and all mandatory checks have passed.
+    pub fn is_complete(&self) -> bool {
+        let has_passed =
+            |check: &PlanCheck| !check.rule.mandatory || check.status == PlanCheckStatus::Passed;
+        self.given() >= self.count.into() && self.checks.iter().all(has_passed)
+    }
+
     /// How many people have approved.
     pub fn given(&self) -> usize {
         self.reviews.iter().filter(|review| review.approves).count()
@@ -289,6 +130,7 @@ impl Approval {
     /// Begins to wait for reviews of a new plan: those of an earlier plan are void.
     pub fn ask(&mut self, now: Timestamp) {
         self.asked_at = Some(now);
+        self.checks.iter_mut().for_each(|check| check.begin(now));
         self.reviews.clear();
         self.granted_at = None;
     }
@@ -296,9 +138,21 @@ impl Approval {
     /// Waits for no reviews any more: another plan is made first.
     pub fn withdraw(&mut self) {
         self.asked_at = None;
+        self.checks.iter_mut().for_each(PlanCheck::reset);
         self.reviews.clear();
         self.granted_at = None;
     }
+}
+
+/// The checks of all rules. Of two with one id, that of the earlier rule counts: the type's comes first.
+fn joined_checks(rules: &[&ApprovalRule]) -> Vec<PlanCheck> {
+    let mut joined: Vec<PlanCheck> = Vec::new();
+    for rule in rules.iter().flat_map(|rule| &rule.checks) {
+        if joined.iter().all(|check| check.rule.id != rule.id) {
+            joined.push(PlanCheck::of(rule.clone()));
+        }
+    }
+    joined
 }
 
 #[cfg(test)]

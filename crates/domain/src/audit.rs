@@ -2,6 +2,7 @@
 
 use crate::deployment::Deployment;
 use crate::ids::PrincipalId;
+use crate::plan_check::{PlanCheckAnswer, PlanCheckId};
 use crate::retention::RemovedCounts;
 use crate::run_kind::RunKind;
 use jiff::Timestamp;
@@ -22,7 +23,8 @@ pub struct AuditRecord {
     pub action: String,
     /// The resource: its kind and path, such as `projects/shop/envs/dev`.
     pub subject: String,
-    /// The right that allowed it: the role of the caller, or `attempt` for a runner, or `canyon`.
+    /// The right that allowed it: the role of the caller, or `attempt` for a runner, or `check ID` for an
+    /// external check, or `canyon`.
     pub by_right: String,
     /// Further facts, such as the resources that were left behind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -41,6 +43,28 @@ impl AuditRecord {
             subject: deployment.path(),
             by_right: by_right.to_owned(),
             details: RunKind::details_of(deployment),
+        }
+    }
+
+    /// The record of the final answer of an external check about a deployment's plan. No principal has given it: `by_right` names
+    /// the check.
+    pub fn of_check(
+        id: Uuid,
+        at: Timestamp,
+        deployment: &Deployment,
+        check: &PlanCheckId,
+        answer: &PlanCheckAnswer,
+    ) -> Self {
+        let plan = deployment.plan.as_ref().map(|plan| format!("plan {}", plan.digest));
+        let status = format!("{check}: {}", answer.status.as_str());
+        Self {
+            id,
+            at,
+            by: PrincipalId(Uuid::nil()),
+            action: "deployment.check".to_owned(),
+            subject: deployment.path(),
+            by_right: format!("check {check}"),
+            details: [Some(status), plan, answer.message.clone()].into_iter().flatten().collect(),
         }
     }
 

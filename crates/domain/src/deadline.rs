@@ -3,6 +3,7 @@
 //! Every non-terminal state has a deadline here: for its turn, the start, each heartbeat, the run, and a
 //! stop. The last one ends even a stop that cannot be proved.
 
+use crate::approval::Approval;
 pub use crate::attempt::MAX_SILENCE;
 use crate::attempt::{Attempt, Claim, Outcome, Salvage, Stop, StopReason};
 use crate::deployment::Deployment;
@@ -50,6 +51,10 @@ pub enum Step {
     End(Outcome),
     /// End it as cancelled, for this reason.
     GiveUp(String),
+    /// Ask the services that are to check its plan.
+    RequestChecks,
+    /// Count the checks of its plan as failed whose answers are missing after their time.
+    ExpireChecks,
 }
 
 /// What the platform reports about a job.
@@ -113,10 +118,7 @@ fn start_deadline(attempt: &Attempt, queue_limit: Duration) -> Timestamp {
 
 fn without_attempt(deployment: &Deployment, timeouts: &Timeouts, now: Timestamp) -> Step {
     if let Some(approval) = deployment.approval.as_ref().filter(|approval| approval.is_awaited()) {
-        return match approval.expires_at() {
-            Some(until) if now < until => Step::Wait(until),
-            Some(_) | None => Step::GiveUp("its plan was not approved in time".to_owned()),
-        };
+        return without_approval(approval, now);
     }
     let begin = deployment.counts_from();
     if let Some(total) = timeouts.total
@@ -144,6 +146,20 @@ fn without_attempt(deployment: &Deployment, timeouts: &Timeouts, now: Timestamp)
         Some(due) if due > now => Step::Wait(due),
         Some(_) | None => Step::Launch,
     }
+}
+
+/// The next step for a plan that waits for people and for checks.
+fn without_approval(approval: &Approval, now: Timestamp) -> Step {
+    if approval.checks.iter().any(|check| check.is_overdue(now)) {
+        return Step::ExpireChecks;
+    }
+    if approval.expires_at().is_none_or(|until| until <= now) {
+        return Step::GiveUp("its plan was not approved in time".to_owned());
+    }
+    if approval.checks.iter().any(|check| check.is_to_be_requested(now)) {
+        return Step::RequestChecks;
+    }
+    Step::Wait(approval.due_at().unwrap_or(now))
 }
 
 /// The outcome of a deployment that waited too long, with what it waited for.

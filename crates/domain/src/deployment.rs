@@ -2,7 +2,7 @@
 //!
 //! Its state machine is in [`crate::lifecycle`].
 
-use crate::approval::Approval;
+use crate::approval::{Approval, TurnHold};
 use crate::attempt::{ApplyNote, Attempt};
 use crate::container::ContainerRun;
 use crate::defined_place::DefinedPlace;
@@ -18,6 +18,7 @@ use crate::kept_plan::KeptPlan;
 use crate::kind::Kind;
 use crate::logs_removal::LogsRemoval;
 pub use crate::mode::Mode;
+use crate::policy::Judgement;
 use crate::requested_role::RequestedRole;
 use crate::resource_name::ResourceName;
 use crate::scoped_role::{ScopedRole, Target};
@@ -270,6 +271,9 @@ pub struct Deployment {
     /// With [`Mode::Drift`]: what it has found. Of another deployment: that nothing differs any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Box<DriftFinding>>,
+    /// What the policy of its environment's type says of its plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Box<Judgement>>,
     /// Its log and its events were removed, although it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs_removed: Option<LogsRemoval>,
@@ -302,6 +306,16 @@ impl Deployment {
     pub fn awaits_approval(&self) -> bool {
         self.approval.as_ref().is_some_and(|approval| approval.is_awaited())
             && !self.status.is_terminal()
+    }
+
+    /// Whether its plan waits for reviews without the turn of its environment.
+    pub fn waits_without_turn(&self) -> bool {
+        self.awaits_approval() && self.releases_turn()
+    }
+
+    /// Whether it gives up the turn while its plan waits for reviews.
+    pub fn releases_turn(&self) -> bool {
+        self.approval.as_ref().is_some_and(|approval| approval.hold == TurnHold::Release)
     }
 
     /// Whether its next attempt plans and stops, so that people can review the plan.

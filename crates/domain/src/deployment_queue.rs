@@ -19,6 +19,9 @@ pub struct DeploymentQueue {
     /// The waiting deployments, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<DeploymentId>,
+    /// Those that have given up their turn while their plans wait for approval, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub away: Vec<DeploymentId>,
     /// Increases with every attempt in this environment. A request of an attempt with an older fence is
     /// refused, so that a runner that was declared dead cannot act for a later attempt.
     pub fence: u64,
@@ -52,6 +55,36 @@ impl DeploymentQueue {
         }
     }
 
+    /// `deployment` gives up its turn for a time. Returns the deployment that may start now, if that has changed. If
+    /// [`MAX_WAITING`] have done so already, it stays.
+    pub fn step_aside(&mut self, deployment: DeploymentId) -> Option<DeploymentId> {
+        if self.away.len() >= MAX_WAITING {
+            return None;
+        }
+        let next = self.leave(deployment);
+        self.away.push(deployment);
+        next
+    }
+
+    /// Puts `deployment`, which has given up its turn for a time, back at its place in the order of acceptance. Idempotent.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueFull`] if [`MAX_WAITING`] deployments already wait.
+    pub fn rejoin(&mut self, deployment: DeploymentId) -> Result<(), QueueFull> {
+        if self.has(deployment) {
+            return Ok(());
+        }
+        if self.waiting.len() >= MAX_WAITING {
+            return Err(QueueFull);
+        }
+        // Their ids are in the order of their creation (UUID version 7).
+        self.away.retain(|id| *id != deployment);
+        let later = self.waiting.iter().position(|other| other.0 > deployment.0);
+        self.waiting.insert(later.unwrap_or(self.waiting.len()), deployment);
+        Ok(())
+    }
+
     fn has(&self, deployment: DeploymentId) -> bool {
         self.current == Some(deployment) || self.waiting.contains(&deployment)
     }
@@ -83,6 +116,7 @@ impl DeploymentQueue {
             self.current = None;
         }
         self.waiting.retain(|id| *id != deployment);
+        self.away.retain(|id| *id != deployment);
         let after = self.head();
         after.filter(|_| after != before)
     }
@@ -101,9 +135,9 @@ impl DeploymentQueue {
         if place == 0 { self.current } else { self.waiting.get(place - 1).copied() }
     }
 
-    /// Whether nothing runs and nothing waits.
+    /// Whether nothing runs and nothing waits, also not for approval.
     pub fn is_idle(&self) -> bool {
-        self.current.is_none() && self.waiting.is_empty()
+        self.current.is_none() && self.waiting.is_empty() && self.away.is_empty()
     }
 }
 
@@ -162,6 +196,30 @@ mod tests {
         queue.take(id(1));
         assert_eq!(queue.leave(id(2)), None);
         assert_eq!(queue.blocked_by(id(3)), Some(id(1)));
+    }
+
+    #[test]
+    fn a_deployment_that_gave_up_its_turn_comes_back_at_its_place() {
+        let mut queue = DeploymentQueue::default();
+        for n in [1, 3, 5] {
+            queue.join(id(n)).unwrap();
+        }
+        queue.take(id(1));
+        assert_eq!(queue.step_aside(id(1)), Some(id(3)), "the next one may start");
+        assert_eq!(queue.away, [id(1)]);
+        queue.take(id(3));
+        for n in [4, 1, 1] {
+            queue.rejoin(id(n)).unwrap();
+        }
+        assert_eq!(
+            (queue.waiting.as_slice(), queue.away.len()),
+            ([id(1), id(4), id(5)].as_slice(), 0)
+        );
+        assert_eq!(queue.current, Some(id(3)), "it interrupts none");
+        for n in 6..103 {
+            queue.join(id(n)).unwrap();
+        }
+        assert_eq!(queue.rejoin(id(2)), Err(QueueFull));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::environment_end::AfterEnd;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -144,4 +145,14 @@ fn what_a_check_leaves_says_nothing_of_the_module() {
     check.state = Some(serde_json::from_value(state).unwrap());
     end(&mut environment, &check);
     assert_eq!(environment.module, module, "a deployment may have changed it meanwhile");
+}
+
+#[test]
+fn drift_is_undone_twice_within_24_hours_and_again_after_that() {
+    let mut record = DriftRecord::default();
+    let at = |hours: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours);
+    for (hours, may) in [(0, true), (5, true), (6, false), (23, false), (24, true), (25, false)] {
+        assert_eq!(record.begin_reconciliation(at(hours)), may, "after {hours} h");
+    }
+    assert_eq!(record.suspended_until(), Some(at(29)), "24 h after the older of the last two");
 }

@@ -22,7 +22,10 @@ impl Environment {
         let mut after = self.clone();
         let next = after.queue.leave(deployment.id);
         let left = left_by(deployment);
+        // What it has read of the state while it had the turn was recorded then: others may have changed the state since.
+        let is_recorded = deployment.releases_turn() && self.queue.current != Some(deployment.id);
         if deployment.mode.takes_turn()
+            && !is_recorded
             && let Some(module) = after.module_of_mut(deployment)
         {
             module.record_end(deployment, left);
@@ -49,6 +52,21 @@ impl Environment {
         }
         after.version += 1;
         AfterEnd::Stay(Box::new(after), next)
+    }
+
+    /// `deployment`, which waits for reviews, gives up the turn. Returns the environment after that, and the deployment that may
+    /// start now.
+    pub fn after_release(&self, deployment: &mut Deployment) -> (Self, Option<DeploymentId>) {
+        let mut after = self.clone();
+        let next = after.queue.step_aside(deployment.id);
+        let left = left_by(deployment);
+        if let Some(module) = after.module_of_mut(deployment) {
+            module.record_end(deployment, left);
+        }
+        // Recorded; at its next launch it would be taken for what this deployment has left.
+        deployment.state = None;
+        after.version += 1;
+        (after, next)
     }
 
     /// Canyon has read what the job of `deployment` left, after the deployment's end. Returns whether the environment changes.
@@ -111,6 +129,7 @@ fn left_by(deployment: &Deployment) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::approval::{Approval, ApprovalNeed, ApprovalRule, TurnHold};
     use crate::deployment::ResourceCounts;
     use crate::environment_state::{Doubt, EnvironmentState};
     use crate::state_facts::StateFacts;
@@ -216,6 +235,44 @@ mod tests {
         let applied = Some(DeploymentId(Uuid::from_u128(1)));
         let module = ModuleRecord { applied, state, ..ModuleRecord::default() };
         Environment { module, ..environment() }
+    }
+
+    #[test]
+    fn what_a_plan_has_read_before_it_gave_up_the_turn_is_older_than_what_others_have_left() {
+        let read = |serial: u64| {
+            let report = json!({ "lineage": "l", "serial": serial, "resources": 1 });
+            Some(serde_json::from_value(report).unwrap())
+        };
+        let serial = |of: &Environment| {
+            of.module
+                .state
+                .as_ref()
+                .and_then(|state| state.facts.as_ref())
+                .map(|facts| facts.serial)
+        };
+        let rule = ApprovalRule {
+            hold: Some(TurnHold::Release),
+            ..ApprovalRule::of(ApprovalNeed::Always)
+        };
+        let mut environment = with_state(None, Some(1));
+        let mut waiting = deployment(2, "deploy", "running", "plan");
+        waiting.approval = Approval::by_rules(&[&rule]).map(Box::new);
+        waiting.state = read(2);
+        environment.queue.join(waiting.id).unwrap();
+        environment.queue.take(waiting.id).unwrap();
+        environment.record_launch(&waiting);
+        let (mut environment, next) = environment.after_release(&mut waiting);
+        assert_eq!((next, environment.queue.head(), serial(&environment)), (None, None, Some(2)));
+        assert!(!environment.queue.is_idle(), "it is not deleted meanwhile");
+        assert_eq!(environment.module.applied.map(|id| id.0.as_u128()), Some(1), "not this one");
+
+        let mut other = deployment(3, "deploy", "succeeded", "apply");
+        other.state = read(7);
+        assert_eq!(run(&mut environment, &other), Some(3));
+        waiting.status = Status::Cancelled;
+        let AfterEnd::Stay(after, _) = environment.after_end(&waiting) else { panic!("it stays") };
+        assert_eq!(serial(&after), Some(7));
+        assert_eq!(after.module.applied.map(|id| id.0.as_u128()), Some(3));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::field_error::FieldErrors;
 use crate::grant::{Grant, GrantedBy};
 use crate::ids::IdentityProviderId;
 use crate::principal::Role;
+use crate::provider_group::is_group;
 use crate::scoped_role::ScopedRole;
 use crate::trust_policy::{ClaimMatching, IssuerUrl, TrustPolicy};
 use jiff::{SignedDuration, Timestamp};
@@ -25,7 +26,7 @@ pub const MAX_RULES: usize = 50;
 pub const MAX_SCOPES: usize = 20;
 /// Maximum number of groups in a token.
 pub const MAX_GROUPS: usize = 500;
-/// Maximum length of the name of a group, a claim or a scope, in bytes.
+/// Maximum length of the name of a claim or a scope, in bytes.
 const MAX_NAME: usize = 256;
 /// The most rules that the details of an audit record name.
 const MAX_DETAILS: usize = 20;
@@ -96,6 +97,8 @@ pub struct Person {
     pub role: Role,
     /// The person's further roles in parts of the organization.
     pub scoped_roles: Vec<ScopedRole>,
+    /// Those of the person's groups for which the provider has a rule. The others are none that Canyon knows.
+    pub groups: Vec<String>,
     /// When the access ends.
     pub until: Timestamp,
 }
@@ -150,7 +153,8 @@ impl IdentityProvider {
             return Err(NotAdmitted::NoRole(self.id.clone(), self.groups_claim.clone(), shown));
         }
         let name = text(&self.name_claim).unwrap_or(&subject).to_owned();
-        Ok(Person { subject, name, role, scoped_roles, until })
+        let groups = self.known(&groups);
+        Ok(Person { subject, name, role, scoped_roles, groups, until })
     }
 
     /// The roles of its groups, as the details of an audit record.
@@ -180,6 +184,22 @@ impl IdentityProvider {
             }
             Some(_) => Err(NotAdmitted::NotTexts(name())),
         }
+    }
+
+    /// Whether a rule names this group.
+    pub fn knows(&self, group: &str) -> bool {
+        self.rules.iter().any(|rule| rule.group == group)
+    }
+
+    /// Those of `groups` that a rule names, each once: at most as many as there are rules, however many the token has.
+    fn known(&self, groups: &[&str]) -> Vec<String> {
+        let mut known: Vec<String> = Vec::new();
+        for GroupRule { group, .. } in &self.rules {
+            if groups.contains(&group.as_str()) && !known.contains(group) {
+                known.push(group.clone());
+            }
+        }
+        known
     }
 
     /// The roles that rules give to these groups, compared literally.
@@ -218,10 +238,7 @@ fn end_of_access(claims: &Map<String, Value>, now: Timestamp) -> Result<Timestam
 impl GroupRule {
     /// Notes its faults, below `path`.
     pub fn check(&self, faults: &mut FieldErrors, path: &str) {
-        if self.group.is_empty()
-            || self.group.len() > MAX_NAME
-            || self.group.contains(char::is_control)
-        {
+        if !is_group(&self.group) {
             faults.add(
                 format!("{path}.group"),
                 "is required: 1 to 256 bytes without control characters",

@@ -67,6 +67,17 @@ fn a_person_has_the_roles_of_all_its_groups_and_no_others() {
 }
 
 #[test]
+fn of_its_groups_a_person_keeps_those_with_a_rule_each_once() {
+    let mut all = rules();
+    all.push(("platform", GroupRole::Scoped(in_shop(Role::Admin))));
+    let claims = json!({
+        "sub": "7", "aud": "canyon", "iat": 3_600, "groups": ["x", "shop", "platform", "Everyone", "shop"],
+    });
+    let person = provider(all).admit(claims.as_object().unwrap(), at(3_600)).unwrap();
+    assert_eq!(person.groups, ["platform", "shop"]);
+}
+
+#[test]
 fn one_group_may_be_a_text() {
     assert_eq!(admitted(&json!({ "groups": "platform" })).unwrap().role, Role::Admin);
 }

@@ -1,13 +1,13 @@
 //! The resources of an organization: environment types, projects, environments, runners and rules.
 
 pub use crate::deletion_protection::DeletionProtection;
+pub use crate::environment_type::{EnvironmentType, Update};
 
 use crate::approval::{Approval, ApprovalRule};
-use crate::change::Change;
 use crate::deployment::{Deployment, Mode};
 use crate::deployment_queue::DeploymentQueue;
 use crate::display_name::DisplayName;
-use crate::drift::{DriftRecord, IgnoreRule};
+use crate::drift::DriftRecord;
 use crate::environment_state::StorageMismatch;
 use crate::ids::{
     DeploymentId, EnvId, EnvTypeId, EnvUuid, OrgId, OrgUuid, PrincipalId, ProjectId, RuleId,
@@ -15,6 +15,7 @@ use crate::ids::{
 };
 use crate::job::StateTask;
 use crate::module_record::ModuleRecord;
+use crate::module_source::Digest;
 use crate::resource::{ResourceRefusal, ResourceSet};
 use crate::runner::agents::ProfileName;
 use crate::runner_rules::{Rule, RuleTarget, Scope};
@@ -78,38 +79,6 @@ impl AgentRequests {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
-}
-
-/// A kind of environment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EnvironmentType {
-    /// Its name.
-    pub id: EnvTypeId,
-    /// Its uuid, which is never reused.
-    pub uuid: Uuid,
-    /// Its name for users.
-    pub display_name: DisplayName,
-    /// The default protection of a new environment of this type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deletion_protection: Option<DeletionProtection>,
-    /// Which plans need approval in each environment of this type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approval: Option<ApprovalRule>,
-    /// When it was created.
-    pub created_at: Timestamp,
-}
-
-/// What an update changes of an environment type, or of an environment.
-#[derive(Clone, Debug, Default)]
-pub struct Update {
-    /// Its name for users.
-    pub display_name: Option<DisplayName>,
-    /// Its deletion protection.
-    pub deletion_protection: Change<DeletionProtection>,
-    /// Its rule for approvals.
-    pub approval: Change<ApprovalRule>,
-    /// Of an environment: what it ignores of its drift.
-    pub drift_ignore: Option<Vec<IgnoreRule>>,
 }
 
 /// A project.
@@ -190,6 +159,9 @@ pub struct Environment {
     /// The rule of its type, as a copy: an acceptance reads the environment only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub type_approval: Option<Box<ApprovalRule>>,
+    /// SHA-256 of the policy of its type, as a copy: a job in an environment without one needs no further read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub type_policy: Option<Digest>,
     /// Its own rule, which is stricter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<ApprovalRule>>,

@@ -12,6 +12,7 @@ use crate::module_source::ModuleSource;
 use crate::module_task::ModuleTask;
 use crate::plan_options::PlanOptions;
 use crate::plan_task::PlanTask;
+use crate::policy::JobPolicy;
 use crate::secret_variables::SecretVariables;
 use crate::state_command::StateCommand;
 use crate::unfinished_run::UnfinishedRun;
@@ -138,6 +139,9 @@ pub struct Job {
     /// The plan that it keeps, or applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanTask>,
+    /// What it judges its plan by, before people review it and before it is applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<JobPolicy>,
     /// Its identity at clouds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<JobIdentity>,
@@ -153,12 +157,16 @@ pub struct Job {
 /// that are the job's identity at a cloud, and modules of OCI registries.
 /// Format 11 has container jobs, format 12 those with secrets or a source, and format 13 those that check their resource, or what
 /// their program will need, and modules with files. Format 14 applies a kept plan, or lets people
-/// review one: programs of earlier versions would make one of their own, and apply it. Format 15 checks for drift.
-pub const FORMAT: u32 = 15;
+/// review one: programs of earlier versions would make one of their own, and apply it. Format 15 checks for
+/// drift. Format 16 judges plans by a policy: programs of earlier versions would apply a plan that the policy denies.
+pub const FORMAT: u32 = 16;
 
 impl Job {
     /// The oldest format that a program must understand to do everything that this job requires.
     pub fn required_format(&self) -> u32 {
+        if self.policy.is_some() {
+            return 16;
+        }
         if self.mode == Mode::Drift {
             return 15;
         }

@@ -80,8 +80,12 @@ fn a_job_that_uses_a_newer_feature_needs_a_program_that_has_it() {
         14,
         "an older program would make its own"
     );
-    let newest = job(serde_json::json!({ "mode": "drift", "plan_only": true }));
-    assert_eq!(newest, FORMAT, "an older program knows no such mode");
+    let drift = job(serde_json::json!({ "mode": "drift", "plan_only": true }));
+    assert_eq!(drift, 15, "an older program knows no such mode");
+    let policy =
+        serde_json::json!({ "digest": "ab".repeat(32), "modules": {}, "timeout_seconds": 1 });
+    let judged = job(serde_json::json!({ "policy": policy, "plan_only": true }));
+    assert_eq!(judged, FORMAT, "an older program would not judge");
     let keep = serde_json::json!({ "plan": { "do": "keep", "key": "07".repeat(32) } });
     assert_eq!(job(keep), 1, "an older program keeps no plan, and plans nevertheless");
     let mut with_secret = container;

@@ -22,7 +22,7 @@ use plan_review::{ask_for_approval, forget_plan};
 use std::time::Duration;
 
 pub use cancelling::{CancelAnswer, cancel, overtake};
-pub use plan_review::{give_up, go_on, plan_again};
+pub use plan_review::{decide, give_up, go_on, of_stale_plan, plan_again};
 
 /// Without a report for this long, the launcher checks whether the runner's job is alive. Runners report
 /// every 15 s, so three reports may be lost.

@@ -225,6 +225,7 @@ fn drive(mut deployment: Deployment, platform: Platform, claimed: bool) -> (Depl
             }
             Step::End(outcome) => end_without_attempt(&mut deployment, outcome, now),
             Step::GiveUp(reason) => give_up(&mut deployment, reason, now),
+            Step::RequestChecks | Step::ExpireChecks => panic!("its plan has no checks"),
         }
         assert!(before == deployment.status || before.may_become(deployment.status));
         now = deployment.due_at.map_or(now, |due| due.max(now + Duration::from_millis(1)));

@@ -88,6 +88,11 @@ const MAX_BYTES: usize = 2_000;
 pub struct Digest(String);
 
 impl Digest {
+    /// The digest with these bytes.
+    pub fn of_hash(bytes: [u8; 32]) -> Self {
+        Self(hex::encode(bytes))
+    }
+
     /// The 64 digits.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -2,6 +2,7 @@
 
 use crate::grant::GrantedBy;
 use crate::ids::{EnvId, OrgId, OrgUuid, PrincipalId, ProjectId, RunnerId};
+use crate::provider_group::Membership;
 pub use crate::role::Role;
 use crate::scoped_role::{ScopedRole, Target};
 use jiff::{SignedDuration, Timestamp};
@@ -41,6 +42,9 @@ pub struct SignIn {
     /// Tells the callers of one service account apart. An API token has a principal of its own, and none of this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<SubjectDigest>,
+    /// Of a person: those of its groups for which its identity provider had a rule then. Tokens of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
     /// By what a caller has signed in whose token a sign-in issued. The token's record has it too.
     #[serde(skip)]
     pub by: Option<GrantedBy>,
@@ -54,7 +58,17 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 
 impl SignIn {
     fn has_nothing_to_store(&self) -> bool {
-        self.subject.is_none()
+        self.subject.is_none() && self.groups.is_empty()
+    }
+
+    /// The groups of a person who has signed in; `None` for other callers.
+    pub fn membership(&self) -> Option<Membership<'_>> {
+        match &self.by {
+            Some(GrantedBy::IdentityProvider(provider)) => {
+                Some(Membership { provider, groups: &self.groups })
+            }
+            Some(GrantedBy::ServiceAccount(_)) | None => None,
+        }
     }
 
     /// How long a request may wait that would wait for `wanted`: its answer comes while the token is good.
@@ -198,6 +212,20 @@ mod tests {
         let stored = serde_json::to_string(&principal).unwrap();
         assert_eq!(serde_json::from_str::<CallerId>(&stored).unwrap(), plain);
         assert_eq!(plain.to_string(), principal.to_string());
+    }
+
+    #[test]
+    fn groups_are_stored_with_a_sign_in_and_one_of_an_earlier_version_has_none() {
+        let groups = vec!["leads".to_owned()];
+        let sign_in = SignIn { groups, ..SignIn::default() };
+        assert!(!sign_in.has_nothing_to_store());
+        let stored = serde_json::to_string(&sign_in).unwrap();
+        assert_eq!(stored, r#"{"groups":["leads"]}"#);
+        assert_eq!(serde_json::from_str::<SignIn>(&stored).unwrap(), sign_in);
+        let earlier: SignIn = serde_json::from_str(r#"{"subject":"x"}"#).unwrap();
+        assert_eq!(earlier.groups, Vec::<String>::new());
+        // They are those of an identity provider, so without one they count nowhere.
+        assert_eq!(sign_in.membership(), None);
     }
 
     #[test]

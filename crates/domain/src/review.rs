@@ -1,10 +1,14 @@
 //! Reviews of a plan that waits for its approval: each function is one event of a deployment.
 
-use crate::approval::{Approval, MAX_TEXT, Review, Reviewer};
+use crate::approval::{Approval, Approvers, MAX_TEXT, Review, Reviewer};
 use crate::deployment::{Deployment, Status};
+use crate::failure::shortened_to;
 use crate::lifecycle;
 use crate::module_source::Digest;
 use jiff::Timestamp;
+
+/// Maximum length of the text about who may approve, in characters: a rule may name many.
+const MAX_WANTED: usize = 600;
 
 /// Why a review is refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +50,14 @@ pub fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
+/// Whether a text of another says to people what it seems to say, in at most `most` characters.
+pub(crate) fn is_readable(text: &str, most: usize) -> bool {
+    let is_hidden = |c: char| c.is_control() && c != '\n' || is_invisible(c);
+    (1..=most).contains(&text.chars().count())
+        && !text.trim().is_empty()
+        && !text.chars().any(is_hidden)
+}
+
 /// A review as it is given.
 #[derive(Clone, Copy, Debug)]
 pub struct GivenReview<'a> {
@@ -67,13 +79,7 @@ impl GivenReview<'_> {
     }
 
     fn check_comment(&self) -> Result<(), ReviewRefusal> {
-        let is_good = |text: &str| {
-            let length = text.chars().count();
-            let is_hidden = |c: char| c.is_control() && c != '\n' || is_invisible(c);
-            (1..=MAX_TEXT).contains(&length)
-                && !text.trim().is_empty()
-                && !text.chars().any(is_hidden)
-        };
+        let is_good = |text: &str| is_readable(text, MAX_TEXT);
         if self.comment.is_none_or(is_good) { Ok(()) } else { Err(ReviewRefusal::FaultyComment) }
     }
 }
@@ -95,19 +101,34 @@ fn check_admitted(approval: &Approval, reviewer: &Reviewer<'_>) -> Result<(), Re
     if approval.admits(reviewer) {
         return Ok(());
     }
-    let mut wanted = Vec::new();
-    for approvers in &approval.approvers {
-        let roles = approvers.roles.iter().map(|role| format!("the role `{}`", role.as_str()));
-        wanted.extend(roles.chain(approvers.subjects.iter().map(|subject| format!("`{subject}`"))));
-    }
-    let wanted =
-        if wanted.is_empty() { "the role `deployer`".to_owned() } else { wanted.join(" or ") };
+    let wanted: Vec<_> = match &approval.approvers[..] {
+        [] => vec![Approvers::default().to_string()],
+        rules => rules.iter().map(ToString::to_string).collect(),
+    };
+    let wanted = shortened_to(&wanted.join(", and "), MAX_WANTED);
     let named = if reviewer.is_machine { ", and a service account must be named" } else { "" };
     Err(ReviewRefusal::NotAnApprover(format!("it wants {wanted}{named}")))
 }
 
-/// Approves the plan with this digest. With the last approval that it needs, the launcher applies the plan. Returns whether that
-/// was the last.
+/// Whether `reviewer` may still approve the plan that `deployment` waits with; `None` if it waits for no approval.
+pub fn may_approve(
+    deployment: &Deployment,
+    reviewer: &Reviewer<'_>,
+    now: Timestamp,
+) -> Option<bool> {
+    if !deployment.awaits_approval() {
+        return None;
+    }
+    let approval = deployment.approval.as_deref()?;
+    let is_in_time = approval.expires_at().is_none_or(|until| now < until);
+    let is_author = approval.forbid_author && deployment.created_by == reviewer.id;
+    let has_approved =
+        approval.reviews.iter().any(|review| review.by == reviewer.id && review.approves);
+    Some(is_in_time && !is_author && !has_approved && approval.admits(reviewer))
+}
+
+/// Approves the plan with this digest. With the last thing that it needs, the launcher applies the plan. Returns whether this
+/// approval was that.
 ///
 /// # Errors
 ///
@@ -136,12 +157,7 @@ pub fn approve(
         return Err(ReviewRefusal::Repeated(approval.given(), approval.count));
     }
     given.record(approval, true);
-    let is_last = approval.given() >= approval.count.into();
-    if is_last {
-        approval.granted_at = Some(given.at);
-        lifecycle::go_on(deployment, given.at);
-    }
-    Ok(is_last)
+    Ok(lifecycle::decide(deployment, given.at))
 }
 
 /// Rejects the plan: the deployment ends.

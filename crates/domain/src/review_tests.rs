@@ -65,7 +65,8 @@ fn waiting(rule: &ApprovalRule) -> Deployment {
 
 fn by(person: u128) -> GivenReview<'static> {
     let id = PrincipalId(Uuid::from_u128(person));
-    let reviewer = Reviewer { id, name: None, role: Role::Deployer, is_machine: false };
+    let reviewer =
+        Reviewer { id, name: None, role: Role::Deployer, is_machine: false, groups: None };
     GivenReview { reviewer, comment: None, at: at(10) }
 }
 
@@ -211,6 +212,10 @@ fn a_plan_is_not_made_again_without_end_nor_for_a_kept_plan_or_a_cancelled_deplo
         let number = run(&mut deployment, at(12));
         if !lifecycle::plan_again(&mut deployment, number, &failure, at(13)).unwrap() {
             assert_eq!(round, 5);
+            let failed = Outcome::Failed(failure.clone());
+            let told = lifecycle::of_stale_plan(&deployment, number, failed.clone());
+            assert!(format!("{told:?}").contains("the last of five new plans"), "{told:?}");
+            assert_eq!(lifecycle::of_stale_plan(&deployment, number - 2, failed.clone()), failed);
             break;
         }
         let number = run(&mut deployment, at(14));
@@ -244,4 +249,50 @@ fn a_plan_without_changes_or_one_that_was_cancelled_waits_for_nobody() {
     let mut waiting = waiting(&rule(1));
     lifecycle::cancel(&mut waiting, PrincipalId(Uuid::from_u128(2)), at(4));
     assert_eq!(waiting.status, Status::Cancelled);
+}
+
+#[test]
+fn whether_a_person_may_still_approve_is_what_an_approval_would_answer() {
+    let mut deployment = waiting(&rule(2));
+    approve(&mut deployment, &digest("ab"), &by(2)).unwrap();
+    let viewer = |mut given: GivenReview<'static>| {
+        given.reviewer.role = Role::Viewer;
+        given
+    };
+    let cases = [
+        ("another", by(3), true),
+        ("the author", by(AUTHOR), false),
+        ("who has approved", by(2), false),
+        ("a viewer", viewer(by(3)), false),
+        ("too late", GivenReview { at: at(86_402), ..by(3) }, false),
+    ];
+    for (who, given, expected) in cases {
+        assert_eq!(may_approve(&deployment, &given.reviewer, given.at), Some(expected), "{who}");
+        let approved = approve(&mut deployment.clone(), &digest("ab"), &given);
+        assert_eq!(approved.is_ok(), expected, "{who}: {approved:?}");
+    }
+    assert_eq!(may_approve(&queued(&rule(1)), &by(3).reviewer, at(10)), None);
+    discard(&mut deployment, at(11)).unwrap();
+    assert_eq!(may_approve(&deployment, &by(3).reviewer, at(12)), None);
+}
+
+#[test]
+fn who_is_no_approver_is_told_what_each_rule_wants() {
+    let of_type = ApprovalRule {
+        approvers: Approvers {
+            groups: vec!["okta/leads".parse().unwrap()],
+            subjects: vec!["ada".to_owned()],
+            ..Approvers::default()
+        },
+        ..rule(1)
+    };
+    let own = ApprovalRule {
+        approvers: Approvers { roles: vec![Role::Admin], ..Approvers::default() },
+        ..rule(1)
+    };
+    let mut deployment = waiting(&of_type);
+    deployment.approval.as_mut().unwrap().approvers.push(own.approvers);
+    let refused = approve(&mut deployment, &digest("ab"), &by(2)).unwrap_err().to_string();
+    let expected = "you are not an approver of this environment: it wants the group `okta/leads` or `ada`, and the role `admin`";
+    assert_eq!(refused, expected);
 }

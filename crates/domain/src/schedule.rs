@@ -1,16 +1,20 @@
-//! Schedules of an environment: deployments, checks for drift and destructions that Canyon requests at set times.
+//! Schedules of an environment: deployments, checks and destructions that Canyon requests at set times.
 //!
 //! A schedule has a due time, as a deployment has one. When it comes, [`Schedule::decide`] says what to do, and
-//! [`Schedule::record`] notes the result and moves the due time on. `docs/schedules.md` has the rules.
+//! [`Schedule::record`] notes the result and moves the due time on. A destruction is announced before that
+//! ([`announcement`]). `docs/schedules.md` has the rules.
 
+pub mod announcement;
 pub mod request;
 
+use self::announcement::Announcement;
 use crate::cron::Cron;
 use crate::ids::{
     DeploymentId, EnvId, EnvUuid, MAX_ID_LENGTH, OrgId, OrgUuid, PrincipalId, ProjectId,
     is_hyphenated, text_id,
 };
 use crate::principal::{Principal, Role};
+use crate::resource_name::ResourceName;
 use crate::scoped_role::ScopedRole;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -52,6 +56,11 @@ pub enum ScheduledWork {
     },
     /// The destruction of what was deployed last.
     Destroy,
+    /// A check of a resource that a container job has created.
+    ContainerCheck {
+        /// The resource. It may not exist yet.
+        resource: ResourceName,
+    },
 }
 
 impl ScheduledWork {
@@ -61,6 +70,7 @@ impl ScheduledWork {
             Self::Drift { .. } => "drift",
             Self::Deploy { .. } => "deploy",
             Self::Destroy => "destroy",
+            Self::ContainerCheck { .. } => "container-check",
         }
     }
 
@@ -68,7 +78,9 @@ impl ScheduledWork {
     pub fn least_distance(&self) -> SignedDuration {
         match self {
             Self::Drift { .. } => SignedDuration::from_mins(15),
-            Self::Deploy { .. } | Self::Destroy => SignedDuration::from_mins(5),
+            Self::Deploy { .. } | Self::Destroy | Self::ContainerCheck { .. } => {
+                SignedDuration::from_mins(5)
+            }
         }
     }
 }
@@ -215,6 +227,8 @@ impl RunResult {
 pub enum Decision {
     /// Nothing yet.
     Wait,
+    /// Announce a destruction.
+    Announce(Announcement),
     /// Request the run of this due time.
     Run(Timestamp),
     /// Skip this due time: it was missed.
@@ -241,6 +255,10 @@ pub struct Schedule {
     /// The next due time; `None` while it is disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
+    /// When its next announcement is due; `None` if none is left before the due time. Earlier versions wrote none, so the due
+    /// time that they have set has no announcements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_announcement: Option<Timestamp>,
     /// The deployment that it has requested last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_deployment: Option<DeploymentId>,
@@ -265,7 +283,7 @@ impl Schedule {
         now: Timestamp,
     ) -> Self {
         let due_at = settings.first_due(now);
-        Self {
+        let mut schedule = Self {
             id,
             org_id,
             project,
@@ -273,16 +291,19 @@ impl Schedule {
             env_uuid,
             settings,
             author,
-            due_at,
+            due_at: None,
+            next_announcement: None,
             last_deployment: None,
             history: Vec::new(),
             created_at: now,
             updated_at: now,
             version: 1,
-        }
+        };
+        schedule.set_due(due_at, now);
+        schedule
     }
 
-    /// The same schedule with other settings. Times that do not change keep their due time.
+    /// The same schedule with other settings. Times that do not change keep their due time, and what is left to announce.
     #[must_use]
     pub fn replaced(&self, mut settings: ScheduleSettings, author: Author, now: Timestamp) -> Self {
         if let (Times::Every { seconds, from }, Times::Every { seconds: before, from: since }) =
@@ -292,9 +313,16 @@ impl Schedule {
             *from = *since;
         }
         let keeps_due = settings.enabled && settings.times == self.settings.times;
-        let due_at = self.due_at.filter(|_| keeps_due).or_else(|| settings.first_due(now));
+        let kept = self.due_at.filter(|_| keeps_due);
+        let due_at = kept.or_else(|| settings.first_due(now));
         let version = self.version + 1;
-        Self { settings, author, due_at, updated_at: now, version, ..self.clone() }
+        let keeps_work = settings.work == self.settings.work;
+        let mut replaced = Self { settings, author, updated_at: now, version, ..self.clone() };
+        replaced.set_due(due_at, now);
+        if kept.is_some() && keeps_work && self.next_announcement.is_some() {
+            replaced.next_announcement = self.next_announcement;
+        }
+        replaced
     }
 
     /// Its next times, at most `count`.
@@ -306,7 +334,7 @@ impl Schedule {
     /// What to do at `now`.
     pub fn decide(&self, now: Timestamp) -> Decision {
         let Some(due_at) = self.due_at.filter(|due_at| *due_at <= now) else {
-            return Decision::Wait;
+            return self.due_announcement(now).map_or(Decision::Wait, Decision::Announce);
         };
         let is_missed = now.duration_since(due_at) > MISSED_AFTER;
         match self.settings.on_missed {
@@ -323,8 +351,11 @@ impl Schedule {
         }
         self.history.insert(0, result.into_run(due_at, now));
         self.history.truncate(MAX_HISTORY);
-        self.due_at = self.settings.times.next_after(now.max(due_at));
-        self.settings.enabled = self.due_at.is_some();
+        let next = self.settings.times.next_after(now.max(due_at));
+        // A day before the next time of a daily schedule is this due time, which has just passed.
+        let since = now.checked_sub(MISSED_AFTER).map_or(due_at, |since| since.max(due_at));
+        self.set_due(next, since);
+        self.settings.enabled = next.is_some();
         self.version += 1;
     }
 

@@ -143,6 +143,10 @@ fn a_stored_schedule_reads_back() {
             work: ScheduledWork::Drift { reconcile: true },
             ..settings(Times::Every { seconds: 900, from: at(NOW) }, OnMissed::Skip)
         }),
+        schedule(ScheduleSettings {
+            work: ScheduledWork::ContainerCheck { resource: "s3#photos".parse().unwrap() },
+            ..settings(Times::Every { seconds: 300, from: at(NOW) }, OnMissed::Skip)
+        }),
     ];
     for schedule in schedules {
         let stored = serde_json::to_string(&schedule).unwrap();
@@ -196,6 +200,37 @@ fn a_good_request_is_parsed() {
     let Times::Cron(cron) = &parsed.times else { panic!("{parsed:?}") };
     assert_eq!((cron.expression(), cron.timezone()), ("0 4 * * MON-FRI", "Europe/Berlin"));
     assert_eq!((parsed.enabled, parsed.on_missed), (false, OnMissed::RunOnce));
+}
+
+#[test]
+fn a_check_of_a_resource_names_it_in_its_spec_and_nothing_else() {
+    let parse = |spec: Option<&str>| {
+        let mut faults = FieldErrors::default();
+        let spec = spec.map(str::to_owned);
+        let given = RequestedSchedule {
+            kind: "container-check",
+            every_seconds: Some(300),
+            spec,
+            ..RequestedSchedule::default()
+        };
+        let work = given.parse(at(NOW), &mut faults).map(|settings| settings.work);
+        let faults: Vec<_> = faults.iter().map(|fault| fault.path.clone()).collect();
+        (work, faults.join(" "))
+    };
+    let resource = "s3.default#photos".parse().unwrap();
+    let expected = Some(ScheduledWork::ContainerCheck { resource });
+    assert_eq!(parse(Some(r#"{"resource": "s3#photos"}"#)), (expected, String::new()));
+    for (spec, paths) in [
+        (None, "spec.resource"),
+        (Some("{}"), "spec.resource"),
+        (Some("[]"), "spec"),
+        (Some(r#"{"resource": 1}"#), "spec.resource"),
+        (Some(r#"{"resource": "S3"}"#), "spec.resource"),
+    ] {
+        assert_eq!(parse(spec), (None, paths.to_owned()), "{spec:?}");
+    }
+    let unknown = parse(Some(r#"{"resource": "s3#photos", "container": {}}"#));
+    assert_eq!(unknown.1, "spec.container");
 }
 
 proptest! {

@@ -58,6 +58,7 @@ fn queued(id: u128, environment: u128) -> Deployment {
         approval: None,
         plan: None,
         drift: None,
+        policy: None,
         role: None,
         logs_removed: None,
         completed_at: None,

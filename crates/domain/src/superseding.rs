@@ -8,10 +8,11 @@ use crate::lifecycle;
 use jiff::Timestamp;
 
 impl Deployment {
-    /// Whether `newer` replaces it: it has not begun, and both have asked for that with the same source, for the same thing.
+    /// Whether `newer` replaces it: it has not begun, or its plan waits for approval, and both have asked for that with the same
+    /// source, for the same thing.
     pub fn is_superseded_by(&self, newer: &Self) -> bool {
-        self.status == Status::Queued
-            && self.attempts.is_empty()
+        let has_not_begun = self.status == Status::Queued && self.attempts.is_empty();
+        (has_not_begun || self.awaits_approval())
             && self.id < newer.id
             && self.env_uuid == newer.env_uuid
             && self.mode == newer.mode
@@ -50,12 +51,22 @@ mod tests {
     #[test]
     fn only_one_that_still_waits_and_asked_for_it_is_replaced() {
         let newer = deployment(5, &json!({}));
+        let approval = |more: Value| {
+            let mut rule = json!({
+                "required": "always", "count": 1, "forbid_author": true, "expires_seconds": 600,
+                "asked_at": "2026-01-01T00:00:00Z",
+            });
+            rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({ "status": "running", "approval": rule })
+        };
         for (number, more, replaced) in [
             (4, json!({}), true),
             (6, json!({}), false),
             (4, json!({ "supersede": null }), false),
             (4, json!({ "supersede": source("git::https://h/a") }), false),
             (4, json!({ "status": "launching" }), false),
+            (4, approval(json!({})), true),
+            (4, approval(json!({ "granted_at": "2026-01-01T00:01:00Z" })), false),
             (4, json!({ "mode": "destroy" }), false),
             (4, json!({ "env_uuid": Uuid::from_u128(2) }), false),
             (4, json!({ "resource": "s3#photos" }), false),

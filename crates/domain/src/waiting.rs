@@ -5,6 +5,7 @@ use crate::deployment::{Deployment, Status};
 use crate::deployment_queue::DeploymentQueue;
 pub use crate::hold::Hold;
 use crate::ids::DeploymentId;
+use crate::plan_check::PlanCheck;
 use jiff::Timestamp;
 
 /// The reason of a wait, for programs.
@@ -57,8 +58,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// What a deployment waits for; `None` once a runner has reported. `queue` is that of its environment; only a queued
-    /// deployment needs it.
+    /// What a deployment waits for; `None` once a runner has reported. `queue` is that of its environment; only a
+    /// deployment without an open attempt needs it.
     pub fn of(deployment: &Deployment, queue: &DeploymentQueue) -> Option<Self> {
         if let Some(approval) =
             deployment.approval.as_ref().filter(|_| deployment.awaits_approval())
@@ -67,6 +68,10 @@ impl Waiting {
         }
         match deployment.status {
             Status::Queued => Some(Self::queued(deployment, queue)),
+            Status::Launching if queue.blocked_by(deployment.id).is_some() => {
+                let since = deployment.counts_from();
+                Some(Self { since, ..Self::queued(deployment, queue) })
+            }
             Status::Launching => Some(Self::launching(deployment)),
             Status::Running
             | Status::Cancelling
@@ -79,9 +84,19 @@ impl Waiting {
     fn reviewed(id: DeploymentId, approval: &Approval) -> Self {
         let (given, count) = (approval.given(), approval.count);
         let until = approval.expires_at().unwrap_or_default();
-        let reason = format!(
-            "its plan waits for approval until {until} ({given} of {count} given): canyon approve {id}"
-        );
+        let mut reason = match count {
+            0 => format!(
+                "its plan waits for its checks until {}",
+                approval.due_at().unwrap_or(until)
+            ),
+            _ => format!(
+                "its plan waits for approval until {until} ({given} of {count} given): canyon approve {id}"
+            ),
+        };
+        if !approval.checks.is_empty() {
+            let checks: Vec<_> = approval.checks.iter().map(PlanCheck::in_words).collect();
+            reason = format!("{reason}; checks: {}", checks.join(", "));
+        }
         let since = approval.asked_at.unwrap_or_default();
         let code = WaitingCode::Approval;
         Self { code, reason, since, blocked_by: None, next_attempt_at: None }

@@ -1,6 +1,6 @@
 //! The secrets that callers present as `Authorization: Bearer`.
 //!
-//! Five kinds, which differ by their prefix; the prefix also lets secret scanners find leaked ones:
+//! Six kinds, which differ by their prefix; the prefix also lets secret scanners find leaked ones:
 //!
 //! - `cya_`: an API token of a person or machine. The API finds it by its hash.
 //! - `cyc_`: the claim code of one attempt. Valid for one claim.
@@ -9,8 +9,9 @@
 //!   Valid while the attempt runs.
 //! - `cyw_`: the token of the program that watches the job of one attempt. Valid for one report: that
 //!   the job failed.
+//! - `cyk_`: the token of a service that checks the plan of one attempt. Valid for its answer.
 //!
-//! The last four contain their organization and deployment, so the database key comes from the
+//! The last five contain their organization and deployment, so the database key comes from the
 //! secret, not from the path of the request. Canyon stores only hashes.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -28,6 +29,7 @@ const CLAIM: &str = "cyc_";
 const JOB: &str = "cyj_";
 const READ: &str = "cyr_";
 const WATCH: &str = "cyw_";
+const CHECK: &str = "cyk_";
 /// Longest accepted secret, in bytes. All valid ones are shorter; a longer one is rejected unread.
 const MAX_LENGTH: usize = 200;
 
@@ -44,6 +46,8 @@ pub enum Presented {
     Read(AttemptRef, SecretHash),
     /// The token of the program that watches an attempt's job.
     Watch(AttemptRef, SecretHash),
+    /// The token of a service that checks the plan of an attempt.
+    Check(AttemptRef, SecretHash),
 }
 
 /// The attempt that a claim code or token names.
@@ -117,6 +121,12 @@ pub(crate) fn read_token(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString
     attempt_secret(READ, attempt, secret)
 }
 
+/// The token of a service that checks the plan of an attempt, from 32 bytes that only the control plane
+/// can derive.
+pub(crate) fn check_token(attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
+    attempt_secret(CHECK, attempt, secret)
+}
+
 fn attempt_secret(prefix: &str, attempt: AttemptRef, secret: &[u8; 32]) -> SecretString {
     let mut bytes = attempt.to_bytes().to_vec();
     bytes.extend_from_slice(secret);
@@ -139,6 +149,7 @@ pub fn parse(secret: &str) -> Option<Presented> {
         JOB => Some(Presented::Job(attempt, hash(secret))),
         READ => Some(Presented::Read(attempt, hash(secret))),
         WATCH => Some(Presented::Watch(attempt, hash(secret))),
+        CHECK => Some(Presented::Check(attempt, hash(secret))),
         _ => None,
     }
 }
@@ -166,6 +177,10 @@ mod tests {
         let watch = watch_token(attempt, &[7; 32]);
         assert!(
             matches!(parse(watch.expose_secret()), Some(Presented::Watch(a, _)) if a == attempt)
+        );
+        let check = check_token(attempt, &[7; 32]);
+        assert!(
+            matches!(parse(check.expose_secret()), Some(Presented::Check(a, _)) if a == attempt)
         );
         let api = api_token(&System);
         assert!(matches!(parse(api.expose_secret()), Some(Presented::Api(_))));

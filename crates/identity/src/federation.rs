@@ -17,6 +17,7 @@ mod quoting;
 
 pub use endpoints::Endpoints;
 pub use error::FederationError;
+pub(crate) use post::reason;
 
 use self::aws::RoleRequest;
 use self::azure::TokenRequest;

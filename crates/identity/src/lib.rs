@@ -14,6 +14,8 @@ pub mod jwk;
 pub mod key_file;
 pub mod master_key;
 pub mod master_keys;
+#[cfg(feature = "federation")]
+pub mod signed_request;
 pub mod signer;
 pub mod system;
 #[cfg(test)]

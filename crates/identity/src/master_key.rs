@@ -8,6 +8,7 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::plan_check::PlanCheckId;
 use canyon_domain::plan_task::PlanKey;
 use canyon_domain::ports::Entropy;
 use secrecy::SecretString;
@@ -24,6 +25,7 @@ pub struct MasterKey {
     watches: hmac::Key,
     digests: hmac::Key,
     plans: hmac::Key,
+    checks: hmac::Key,
 }
 
 impl std::fmt::Debug for MasterKey {
@@ -71,7 +73,9 @@ impl MasterKey {
         let watches = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"watch")?);
         let digests = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"digest")?);
         let plans = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"plan")?);
-        Ok(Self { seal: LessSafeKey::new(seal), claims, jobs, reads, watches, digests, plans })
+        let checks = hmac::Key::new(hmac::HMAC_SHA256, &derive(b"check")?);
+        let seal = LessSafeKey::new(seal);
+        Ok(Self { seal, claims, jobs, reads, watches, digests, plans, checks })
     }
 
     /// The claim code of an attempt. Equal attempt and fence give an equal code, so a launch with
@@ -96,6 +100,14 @@ impl MasterKey {
     /// the claim code, so it is not stored either.
     pub fn watch_token(&self, attempt: AttemptRef, fence: u64) -> SecretString {
         bearer::watch_token(attempt, &tag(&self.watches, attempt, fence))
+    }
+
+    /// The token with which the service of a check answers about the plan that `attempt` has made. It is derived, so it
+    /// is stored nowhere, and a repeated request has the same one.
+    pub fn check_token(&self, attempt: AttemptRef, check: &PlanCheckId) -> SecretString {
+        let AttemptRef { org, deployment, number } = attempt;
+        let text = format!("{org}.{deployment}.{number}.{check}");
+        bearer::check_token(attempt, &sign(&self.checks, &text))
     }
 
     /// A digest, in base64, of a text that may contain a secret. It tells equal texts from different ones; without the
@@ -198,6 +210,19 @@ mod tests {
         assert_eq!(of(1, 1, 1), of(1, 1, 1));
         for other in [of(2, 1, 1), of(1, 2, 1), of(1, 1, 2)] {
             assert_ne!(of(1, 1, 1), other);
+        }
+    }
+
+    #[test]
+    fn each_check_of_each_plan_has_its_own_token() {
+        let of = |k: u8, number, check: &str| {
+            let (org, deployment) = (OrgUuid(Uuid::from_u128(1)), DeploymentId(Uuid::from_u128(2)));
+            let attempt = AttemptRef { org, deployment, number };
+            key(k).check_token(attempt, &check.parse().unwrap()).expose_secret().to_owned()
+        };
+        assert_eq!(of(1, 1, "security"), of(1, 1, "security"));
+        for other in [of(2, 1, "security"), of(1, 2, "security"), of(1, 1, "cost")] {
+            assert_ne!(of(1, 1, "security"), other);
         }
     }
 

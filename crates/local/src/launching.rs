@@ -10,6 +10,7 @@ use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
 use canyon_identity::federation::{Endpoints, Federation};
 use canyon_identity::issuer::Issuer;
+use canyon_identity::signed_request::SignedRequests;
 use canyon_launcher::platforms::LocalClusters;
 use canyon_launcher::rate_limiter::TableRateLimiter;
 use canyon_launcher::{LaunchError, Launcher, Sweeper, agents, platforms};
@@ -86,6 +87,8 @@ pub(crate) async fn run(
 ) {
     let (gone, mut deaths) = mpsc::unbounded_channel::<JobRef>();
     let mut platforms = direct(&app, &launch);
+    // On a laptop, a service that checks plans may run beside Canyon.
+    let signed_requests = SignedRequests::new(launch.issuer.clone(), app.serves_local_runners);
     let settings = LocalSettings {
         runner: launch.runner,
         jobs: launch.data_dir.join("jobs"),
@@ -116,6 +119,7 @@ pub(crate) async fn run(
         last_job_lists: Arc::default(),
         limits: Arc::default(),
         publisher: None,
+        signed_requests: Some(Arc::new(signed_requests)),
     });
     let mut tasks = JoinSet::new();
     let (found, mut adopted) = mpsc::unbounded_channel();

@@ -1,6 +1,7 @@
 //! Requests the deployments of due schedules on a laptop. On AWS a rule of EventBridge does that each minute.
 
 use canyon_functions::App;
+use canyon_functions::app::announcements::NoBus;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
@@ -13,7 +14,7 @@ pub(crate) async fn run(app: App) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tick.tick().await;
-        if let Err(error) = app.run_due_schedules().await {
+        if let Err(error) = app.run_due_schedules(&NoBus).await {
             tracing::warn!(reason = error.message(), "cannot read the due schedules; retrying");
         }
     }

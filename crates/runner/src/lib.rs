@@ -30,6 +30,7 @@ pub mod host_processes;
 pub mod identity;
 pub mod inherited_variables;
 pub mod inject;
+pub mod judge;
 pub mod lines;
 pub mod lock;
 pub mod lock_owner_name;

@@ -4,7 +4,7 @@ use canyon_runner::{
     container_log,
     exit::Exit,
     git_access::{code_commit, ssh},
-    inject, metadata_services, protection, settings,
+    inject, judge, metadata_services, protection, settings,
     settings::Settings,
     workspace::Workspace,
 };
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Some(metadata_services::ARGUMENT) => return try_metadata_services(arguments),
         Some(ssh::ARGUMENT) => return ssh::execute(arguments),
         Some(code_commit::ARGUMENT) => return code_commit::answer(arguments),
+        Some(judge::ARGUMENT) => return judge::execute(),
         Some(inject::ARGUMENT) => return inject::execute(arguments),
         Some(_) | None => {}
     }

@@ -189,8 +189,19 @@ impl PlanChanges {
     }
 }
 
+/// What hides the sensitive values of the plan in `document` from a text.
+///
+/// # Errors
+///
+/// [`Unreadable`].
+pub fn mask_of(document: &[u8]) -> Result<Mask, Unreadable> {
+    let document: Document<'_> = serde_json::from_slice(without_warnings(document))?;
+    let secrets = sensitive::texts(&document)?;
+    Ok(Mask::of_values(secrets.iter().map(String::as_str)))
+}
+
 /// OpenTofu prints warnings about its own configuration to the same output, before the document.
-fn without_warnings(document: &[u8]) -> &[u8] {
+pub(crate) fn without_warnings(document: &[u8]) -> &[u8] {
     if document.starts_with(b"{") {
         return document;
     }

@@ -93,6 +93,7 @@ impl Outcome {
             plan: None,
             stale_plan: false,
             drift: None,
+            policy: None,
             chunks: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@ mod kept_plan;
 mod locked;
 mod migration;
 mod notices;
+mod policy;
 mod state;
 mod state_command;
 mod step;
@@ -26,6 +27,7 @@ use crate::{
 };
 use canyon_api::attempt::{FetchedModuleBody, KeptPlanBody};
 use canyon_api::drift::DriftReportBody;
+use canyon_api::policy::PolicyReportBody;
 use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::job::Job;
@@ -73,6 +75,10 @@ struct Run {
     has_stale_plan: bool,
     /// What a check for drift has found.
     drift: Option<DriftReportBody>,
+    /// What the job's policy says of the plan.
+    policy: Option<PolicyReportBody>,
+    /// The plan as JSON, from its judgement until it is kept.
+    shown_plan: Option<Vec<u8>>,
 }
 
 /// Serves a claimed attempt to its end.
@@ -99,7 +105,7 @@ pub async fn serve(
     let shipping = tokio::spawn(shipper.run());
     let (outcome, tofu_ran) = run.execute(&api).await;
     let outcome = outcome.for_delivery(&run.stop, &run.transcript.log).await;
-    run.count_after_partial_plan();
+    run.count_by_state();
     run.close(&outcome);
     run.progress.end();
     let chunks = shipping.await.unwrap_or_default();
@@ -112,6 +118,7 @@ pub async fn serve(
     body.plan = run.kept_plan.take();
     body.stale_plan = run.has_stale_plan;
     body.drift = run.drift.take();
+    body.policy = run.policy.take();
     body.untouched = run.applying == Applying::Announced;
     let exit = result::conclude(&api, body, &stop, "OpenTofu").await;
     if let Some(container_log) = run.container_log {
@@ -170,6 +177,8 @@ impl Run {
             kept_plan: None,
             has_stale_plan: false,
             drift: None,
+            policy: None,
+            shown_plan: None,
         };
         Ok((run, shipper))
     }
@@ -190,6 +199,13 @@ impl Run {
                 return (failure.into(), false);
             }
         };
+        if let Err(failure) = self.judge(&tofu).await {
+            if self.job.plan_only {
+                self.keep_for_readers(&tofu, api, planned).await;
+            }
+            self.inspect_found_state(&tofu).await;
+            return (failure.into(), true);
+        }
         if planned && !self.job.plan_only {
             if let Err(outcome) = self.refuse_deletions() {
                 self.inspect_found_state(&tofu).await;
@@ -217,10 +233,7 @@ impl Run {
                     return (failure.into(), true);
                 }
             } else if self.job.plan_only {
-                if planned {
-                    self.show_plan(&tofu).await;
-                }
-                self.kept_plan = self.keep_plan(&tofu, api, planned).await;
+                self.keep_for_readers(&tofu, api, planned).await;
                 self.inspect_found_state(&tofu).await;
             } else {
                 self.inspect_state(&tofu, false).await;

@@ -78,6 +78,11 @@ impl BlobKey {
         Self(format!("{}/attempts/{attempt}/drift.json", folder(org, deployment)).into())
     }
 
+    /// What a policy says of the plan of an attempt: `.../attempts/<n>/policy.json`.
+    pub fn policy(org: OrgUuid, deployment: DeploymentId, attempt: u32) -> Self {
+        Self(format!("{}/attempts/{attempt}/policy.json", folder(org, deployment)).into())
+    }
+
     /// A piece of the plan of an attempt, encrypted: `.../attempts/<n>/plan/<piece>`.
     pub fn plan(org: OrgUuid, deployment: DeploymentId, attempt: u32, piece: PlanPiece) -> Self {
         Self(format!("{}/attempts/{attempt}/plan/{piece}", folder(org, deployment)).into())

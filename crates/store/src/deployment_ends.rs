@@ -51,14 +51,9 @@ impl Table {
             }
             let deployment = &deployment;
             let next = match &after_end {
-                Some(AfterEnd::Stay(_, Some(next))) => self.deployment(org, *next).await?,
+                Some(AfterEnd::Stay(_, next)) => self.made_due(org, *next, now).await?,
                 _ => None,
             };
-            let next = next.filter(|next| !next.status.is_terminal()).map(|mut next| {
-                next.due_at = Some(now);
-                next.version += 1;
-                next
-            });
             let change = match (&after_end, &environment) {
                 (Some(AfterEnd::Stay(after, _)), _) => EnvironmentChange::Save(after),
                 (Some(AfterEnd::Remove), Some(found)) => EnvironmentChange::Remove(found),
@@ -73,17 +68,74 @@ impl Table {
             if self.change_deployment_with(org, &step, more).await? == Saved::Yes {
                 return Ok(Saved::Yes);
             }
-            let stored = self.deployment(org, deployment.id).await?;
-            if stored.is_none_or(|stored| stored.version + 1 != deployment.version) {
+            if self.has_changed(org, deployment).await? {
                 return Ok(Saved::Lost);
             }
             backoff::pause(round).await;
         }
-        Err(StoreError::Throttled {
-            operation: "end deployment",
-            thing: deployment.id.to_string(),
-            source: "its environment changed again and again".into(),
-        })
+        Err(contended("end deployment", deployment))
+    }
+
+    /// Writes that a deployment waits for its approval without the turn of its environment, which the next one in the queue
+    /// gets. Keys: the deployment, its environment (read first), the next deployment; on condition that the deployment has the
+    /// version before. [`Saved::Lost`] if it has not. 6 write units without a next deployment.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the table is throttled, does not answer or rejects the write. If it does
+    /// not answer, the write may have happened.
+    pub async fn release_turn(
+        &self,
+        org: OrgUuid,
+        deployment: &Deployment,
+        now: Timestamp,
+    ) -> Result<Saved, StoreError> {
+        for round in 0..MAX_TRIES {
+            let found = self.environment(org, &deployment.project, &deployment.env).await?;
+            let Some(found) = found.filter(|found| found.uuid == deployment.env_uuid) else {
+                return self.save_deployment(org, deployment, Wake::Launcher).await;
+            };
+            let mut waiting = deployment.clone();
+            let (after, next) = found.after_release(&mut waiting);
+            let next = self.made_due(org, next, now).await?;
+            let step = DeploymentChange {
+                deployment: &waiting,
+                environment: EnvironmentChange::Save(&after),
+                next: next.as_ref(),
+                wake: Wake::Launcher,
+                record: None,
+            };
+            if self.change_deployment(org, &step).await? == Saved::Yes {
+                return Ok(Saved::Yes);
+            }
+            if self.has_changed(org, deployment).await? {
+                return Ok(Saved::Lost);
+            }
+            backoff::pause(round).await;
+        }
+        Err(contended("release turn", deployment))
+    }
+
+    /// The deployment that may start now, made due.
+    async fn made_due(
+        &self,
+        org: OrgUuid,
+        next: Option<DeploymentId>,
+        now: Timestamp,
+    ) -> Result<Option<Deployment>, StoreError> {
+        let Some(next) = next else { return Ok(None) };
+        let next = self.deployment(org, next).await?;
+        Ok(next.filter(|next| !next.status.is_terminal()).map(|mut next| {
+            next.due_at = Some(now);
+            next.version += 1;
+            next
+        }))
+    }
+
+    /// Whether a deployment has another version than the one before `deployment`.
+    async fn has_changed(&self, org: OrgUuid, deployment: &Deployment) -> Result<bool, StoreError> {
+        let stored = self.deployment(org, deployment.id).await?;
+        Ok(stored.is_none_or(|stored| stored.version + 1 != deployment.version))
     }
 
     /// Postpones the publication of a deployment's end: the sweep retries it at `at`. 2 write units
@@ -145,5 +197,13 @@ impl Table {
         }
         let result = request.send().await;
         condition_outcome("reschedule ended deployment", id.to_string(), result).map(drop)
+    }
+}
+
+fn contended(operation: &'static str, deployment: &Deployment) -> StoreError {
+    StoreError::Throttled {
+        operation,
+        thing: deployment.id.to_string(),
+        source: "its environment changed again and again".into(),
     }
 }

@@ -71,7 +71,7 @@ impl Table {
         self.create_named(org, &keys::env_type(org, &env_type.id), env_type, record).await
     }
 
-    /// An environment type. One read unit.
+    /// An environment type. One read unit, and one more for each 4 KB of its policy.
     ///
     /// # Errors
     ///
@@ -122,7 +122,9 @@ impl Table {
         let protection = attribute("deletion_protection", &update.deletion_protection);
         let approval = attribute("approval", &update.approval);
         changes.extend(protection.map_err(corrupt)?);
+        let policy = attribute("policy", &update.policy);
         changes.extend(approval.map_err(corrupt)?);
+        changes.extend(policy.map_err(corrupt)?);
         self.change(OPERATION, org, &keys::env_type(org, id), changes, record).await
     }
 

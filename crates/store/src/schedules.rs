@@ -152,7 +152,7 @@ impl Table {
         Ok(if done.is_ok() { Saved::Yes } else { Saved::Lost })
     }
 
-    /// The schedules that are due at `now`, longest due first, at most `limit`. The index lags behind the table: read the
+    /// The schedules that are due at `now`, or have an announcement that is, longest due first, at most `limit`. The index lags behind the table: read the
     /// schedule before a decision. One request, half a read unit if none is due.
     ///
     /// # Errors
@@ -197,9 +197,9 @@ impl Table {
 
 fn item(operation: &'static str, org: OrgUuid, of: &Schedule) -> Result<Item, StoreError> {
     let mut item = to_item(operation, &keys::schedule(org, of.env_uuid, &of.id), of)?;
-    if let Some(due_at) = of.due_at {
+    if let Some(wakes_at) = of.wakes_at() {
         item.insert(GSI2.pk.to_owned(), text(keys::SCHEDULES));
-        item.insert(GSI2.sk.to_owned(), text(keys::due_at(due_at)));
+        item.insert(GSI2.sk.to_owned(), text(keys::due_at(wakes_at)));
     }
     Ok(item)
 }

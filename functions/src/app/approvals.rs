@@ -3,18 +3,19 @@
 use super::App;
 use super::permissions::of_caller;
 use crate::app::error::AppError;
-use canyon_domain::approval::{ApprovalRule, Reviewer};
+use canyon_api::error::{AUTHOR, NOT_AN_APPROVER};
+use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
-use canyon_domain::grant::GrantedBy;
-use canyon_domain::ids::{DeploymentId, EnvTypeId};
-use canyon_domain::inventory::Environment;
+use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::inventory::EnvironmentStatus;
 use canyon_domain::module_source::Digest;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::review::{self, GivenReview, ReviewRefusal};
 use canyon_store::contention::MAX_TRIES;
+use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
+use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
-use canyon_store::page::PageRequest;
 
 /// What a person does about a plan that waits for its approval.
 #[derive(Clone, Debug)]
@@ -48,7 +49,10 @@ impl From<ReviewRefusal> for AppError {
     fn from(refusal: ReviewRefusal) -> Self {
         let message = refusal.to_string();
         match refusal {
-            ReviewRefusal::Author | ReviewRefusal::NotAnApprover(_) => Self::denied(message),
+            ReviewRefusal::Author => Self::denied(message).with_detail("code", AUTHOR),
+            ReviewRefusal::NotAnApprover(_) => {
+                Self::denied(message).with_detail("code", NOT_AN_APPROVER)
+            }
             ReviewRefusal::CommentMissing | ReviewRefusal::FaultyComment => {
                 Self::invalid("comment", message)
             }
@@ -75,7 +79,6 @@ impl App {
         id: DeploymentId,
         request: &ReviewRequest,
     ) -> Result<Deployment, AppError> {
-        let name = self.names(by, [by.id]).await?.of(by.id);
         for _ in 0..MAX_TRIES {
             let found = self.table.deployment(by.org, id).await?;
             let needed = match request {
@@ -84,12 +87,8 @@ impl App {
             };
             let mut deployment = of_caller(by, needed, id, found)?;
             let now = self.now();
-            let reviewer = Reviewer {
-                id: by.id,
-                name: name.as_deref(),
-                role: by.role_in((&deployment).into()),
-                is_machine: matches!(by.sign_in.by, Some(GrantedBy::ServiceAccount(_))),
-            };
+            let rights = self.review_rights(by, std::slice::from_ref(&deployment)).await?;
+            let reviewer = rights.reviewer(&deployment);
             let given = GivenReview { reviewer, comment: request.comment(), at: now };
             match request {
                 ReviewRequest::Approve(digest, _) => {
@@ -102,69 +101,52 @@ impl App {
             let mut record = self.record(by, request.action(), deployment.path());
             let plan = deployment.plan.as_ref().map(|plan| format!("plan {}", plan.digest));
             record.details = plan.into_iter().chain(request.comment().map(str::to_owned)).collect();
-            let has_ended = deployment.status.is_terminal();
-            let saved = if has_ended {
-                self.table.end_deployment(by.org, &deployment, now, Some(&record)).await?
-            } else {
-                self.table.save_deployment_with(by.org, &deployment, &record).await?
-            };
-            if saved == Saved::Yes {
-                if has_ended {
-                    self.changes.ended(Due { org: by.org, id });
-                }
+            if self.save_reviewed(by.org, &deployment, &record).await? == Saved::Yes {
                 return Ok(deployment);
             }
         }
         Err(AppError::contended(id))
     }
 
-    /// Copies the rule of an environment type into its environments. After an interruption, the same change of the type does the
-    /// rest.
-    pub(super) async fn copy_approval_rule(
+    /// Writes a deployment after a review of its plan, or the answer of a check: it waits on, has ended, or its plan is to be applied.
+    pub(super) async fn save_reviewed(
         &self,
-        by: &Principal,
-        env_type: &EnvTypeId,
-        rule: Option<&ApprovalRule>,
-    ) -> Result<(), AppError> {
-        let differs = |env: &Environment| {
-            env.env_type_id == *env_type && env.type_approval.as_deref() != rule
+        org: OrgUuid,
+        deployment: &Deployment,
+        record: &AuditRecord,
+    ) -> Result<Saved, AppError> {
+        if deployment.status.is_terminal() {
+            let saved = self.table.end_deployment(org, deployment, record.at, Some(record)).await?;
+            if saved == Saved::Yes {
+                self.changes.ended(Due { org, id: deployment.id });
+            }
+            return Ok(saved);
+        }
+        if deployment.awaits_approval() || !deployment.releases_turn() {
+            return Ok(self.table.save_deployment_with(org, deployment, record).await?);
+        }
+        let found = self.table.environment(org, &deployment.project, &deployment.env).await?;
+        let found = found.filter(|found| found.uuid == deployment.env_uuid);
+        let mut environment = found.ok_or_else(|| {
+            AppError::conflict("the environment of this deployment was deleted: discard its plan")
+        })?;
+        if environment.status == EnvironmentStatus::Deleting {
+            return Err(AppError::conflict(
+                "the environment is being deleted: discard the plan, or approve it if the deletion fails",
+            ));
+        }
+        environment
+            .queue
+            .rejoin(deployment.id)
+            .map_err(|full| AppError::conflict(full.to_string()))?;
+        environment.version += 1;
+        let step = DeploymentChange {
+            deployment,
+            environment: EnvironmentChange::Save(&environment),
+            next: None,
+            wake: Wake::Launcher,
+            record: Some(record),
         };
-        let mut request = PageRequest { limit: 100, after: None };
-        loop {
-            let page = self.table.environments(by.org, None, &request, differs).await?;
-            for environment in page.items {
-                self.set_type_rule(by, &environment, rule).await?;
-            }
-            request.after = page.next;
-            if request.after.is_none() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Gives an environment the rule of its type.
-    pub(super) async fn set_type_rule(
-        &self,
-        by: &Principal,
-        of: &Environment,
-        rule: Option<&ApprovalRule>,
-    ) -> Result<(), AppError> {
-        for _ in 0..MAX_TRIES {
-            let found = self.table.environment(by.org, &of.project_id, &of.id).await?;
-            let found = found.filter(|found| found.uuid == of.uuid);
-            let Some(mut environment) = found else { return Ok(()) };
-            if environment.type_approval.as_deref() == rule {
-                return Ok(());
-            }
-            environment.type_approval = rule.cloned().map(Box::new);
-            environment.version += 1;
-            let path = format!("projects/{}/envs/{}", of.project_id, of.id);
-            let mut record = self.record(by, "environment.update", path);
-            record.details.push(format!("approval as the type `{}`", of.env_type_id));
-            if self.table.save_environment(by.org, &environment, &record).await? == Saved::Yes {
-                return Ok(());
-            }
-        }
-        Err(AppError::contended(&of.id))
+        Ok(self.table.change_deployment(org, &step).await?)
     }
 }

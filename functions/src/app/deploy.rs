@@ -8,7 +8,7 @@ pub use super::idempotency::Idempotency;
 use super::modules::Work;
 use super::permissions::require;
 use crate::app::error::AppError;
-use canyon_domain::approval::{ApprovalNeed, ApprovalRule};
+use canyon_domain::approval::{ApprovalNeed, ApprovalRule, TurnHold};
 use canyon_domain::backend::state_location;
 use canyon_domain::deadline::QUEUE_CHECK;
 use canyon_domain::deployment::{Deployment, Mode, Status, StoredResults};
@@ -130,6 +130,9 @@ impl App {
             let (mut deployment, mut environment) =
                 self.enqueue(by, order, &work, reads_in, environment)?;
             Box::pin(self.ask_for_kept_plan(by, &mut deployment)).await?;
+            if deployment.waits_without_turn() {
+                environment.queue.step_aside(deployment.id);
+            }
             let Work { bundle, .. } = work;
             if !bundle.sealed_inputs.is_empty() && deployment.changes_state() {
                 environment.record_secret_inputs(deployment.id);
@@ -304,6 +307,7 @@ impl App {
             approval: None,
             plan: None,
             drift: None,
+            policy: None,
             logs_removed: None,
             completed_at: None,
             version: 1,
@@ -315,6 +319,10 @@ impl App {
         let asked = order.asks_approval.then(|| ApprovalRule::of(ApprovalNeed::Always));
         let needed = environment.approval_needed(asked.as_ref());
         deployment.approval = needed.filter(|_| needs_approval).map(Box::new);
+        if let Some(approval) = deployment.approval.as_mut().filter(|_| bundle.resource.is_some()) {
+            // Its state in the environment says what is being done with the resource, and there is one only.
+            approval.hold = TurnHold::Turn;
+        }
         Ok((deployment, environment))
     }
 }

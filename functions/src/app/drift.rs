@@ -3,7 +3,9 @@
 use super::App;
 use super::deploy::DeploymentRequest;
 use crate::app::error::AppError;
-use canyon_api::drift::{DriftCheck, DriftDetails, DriftReportBody, DriftedResource};
+use canyon_api::drift::{
+    DriftCheck, DriftDetails, DriftReportBody, DriftedContainer, DriftedResource,
+};
 use canyon_domain::deployment::{Deployment, Mode, Priority};
 use canyon_domain::drift::{
     DriftFinding, DriftRecord, DriftStatus, IgnoreRule, MAX_ATTRIBUTES, MAX_CHANGES,
@@ -49,6 +51,11 @@ impl App {
         env: EnvId,
     ) -> Result<Deployment, AppError> {
         let environment = self.environment(by, Role::Deployer, &project, &env).await?;
+        if environment.module.applied.is_none() {
+            return Err(AppError::conflict(format!(
+                "nothing is deployed to environment `{env}`, so there is nothing to compare: deploy to it first"
+            )));
+        }
         if let Some(open) = environment.drift.and_then(|drift| drift.checking)
             && let Some(check) = self.table.deployment(by.org, open).await?
         {
@@ -76,6 +83,7 @@ impl App {
             drift: (&environment).into(),
             changes,
             truncated,
+            drifted_resources: DriftedContainer::all_of(&environment),
             history: checks.items.iter().map(as_check).collect(),
         })
     }

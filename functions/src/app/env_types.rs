@@ -7,11 +7,25 @@ use canyon_domain::approval::ApprovalRule;
 use canyon_domain::display_name::DisplayName;
 use canyon_domain::ids::EnvTypeId;
 use canyon_domain::inventory::{DeletionProtection, EnvironmentType, Update};
+use canyon_domain::policy::Policy;
 use canyon_domain::principal::Principal;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 use canyon_store::runner_rules::RuleFilter;
+
+/// What a new environment type asks of its environments.
+#[derive(Debug, Default)]
+pub(crate) struct TypeRules {
+    pub(crate) deletion_protection: Option<DeletionProtection>,
+    pub(crate) approval: Option<ApprovalRule>,
+    pub(crate) policy: Option<Box<Policy>>,
+}
+
+/// A policy for an audit record: its digest, and not its text.
+fn policy_in_words(policy: Option<&Policy>) -> String {
+    policy.map_or_else(|| "no policy".to_owned(), |policy| format!("policy {}", policy.digest()))
+}
 
 impl App {
     /// A page of the environment types.
@@ -29,14 +43,23 @@ impl App {
         by: &Principal,
         id: EnvTypeId,
         display_name: DisplayName,
-        deletion_protection: Option<DeletionProtection>,
-        approval: Option<ApprovalRule>,
+        rules: TypeRules,
     ) -> Result<EnvironmentType, AppError> {
-        let record = self.record(by, "env_type.create", format!("env-types/{id}"));
+        let mut record = self.record(by, "env_type.create", format!("env-types/{id}"));
+        let TypeRules { deletion_protection, approval, policy } = rules;
+        self.check_approver_groups(by, approval.as_ref()).await?;
+        record.details.extend(policy.as_deref().map(|policy| policy_in_words(Some(policy))));
         let uuid = self.entropy.id(record.at);
         let created_at = record.at;
-        let env_type =
-            EnvironmentType { id, uuid, display_name, deletion_protection, approval, created_at };
+        let env_type = EnvironmentType {
+            id,
+            uuid,
+            display_name,
+            deletion_protection,
+            approval,
+            policy,
+            created_at,
+        };
         match self.table.create_env_type(by.org, &env_type, &record).await? {
             Created::Yes => Ok(env_type),
             Created::Exists | Created::Missing(_) => Err(AppError::conflict(format!(
@@ -63,13 +86,17 @@ impl App {
         id: &EnvTypeId,
         update: &Update,
     ) -> Result<EnvironmentType, AppError> {
+        self.check_approver_groups(by, update.approval.value()).await?;
         let mut record = self.record(by, "env_type.update", format!("env-types/{id}"));
         record.details.extend(approval_in_words(&update.approval));
+        if !update.policy.is_keep() {
+            record.details.push(policy_in_words(update.policy.value().map(|policy| &**policy)));
+        }
         match self.table.update_env_type(by.org, id, update, &record).await? {
             Saved::Yes => {
                 let changed = self.env_type(by, id).await?;
-                if !update.approval.is_keep() {
-                    self.copy_approval_rule(by, id, changed.approval.as_ref()).await?;
+                if !update.approval.is_keep() || !update.policy.is_keep() {
+                    self.copy_type_rules(by, &changed).await?;
                 }
                 Ok(changed)
             }

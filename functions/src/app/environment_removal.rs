@@ -83,6 +83,8 @@ impl App {
             let (mut deployment, mut environment) =
                 self.enqueue(by, order, &work, reads_in, environment)?;
             deployment.of_removal = true;
+            // Who deletes the environment was asked, and an approval would be refused while it is deleted.
+            deployment.approval = None;
             environment.status = EnvironmentStatus::Deleting;
             environment.status_message = Some(format!("destroy run {}", deployment.id));
             environment.removed_by = is_last.then_some(deployment.id);

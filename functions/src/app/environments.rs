@@ -4,15 +4,17 @@ use super::App;
 use super::env_types::missing_env_type;
 use super::permissions::{forbidden, require};
 use crate::app::error::AppError;
-use canyon_domain::approval::ApprovalRule;
+use canyon_domain::approval::{ApprovalRule, TurnHold};
 use canyon_domain::change::Change;
 use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::display_name::DisplayName;
+use canyon_domain::failure::shortened_to;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, EnvTypeId, EnvUuid, ProjectId, RunnerId};
 use canyon_domain::inventory::Update;
 use canyon_domain::inventory::{DeletionProtection, Environment, EnvironmentStatus};
 use canyon_domain::module_record::ModuleRecord;
+use canyon_domain::plan_check::PlanCheckRule;
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::resource::ResourceSet;
 use canyon_domain::resource_count::Resources;
@@ -22,6 +24,8 @@ use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
 
+/// Maximum length of the approvers in an audit record, in characters: a rule may name many.
+const MAX_APPROVERS: usize = 600;
 /// Indices into the references that `Table::create_environment` checks.
 const PROJECT: usize = 1;
 const ENV_TYPE: usize = 2;
@@ -135,6 +139,7 @@ impl App {
                 resources: ResourceSet::default(),
                 deletion_protection: order.deletion_protection.or(env_type.deletion_protection),
                 type_approval: env_type.approval.clone().map(Box::new),
+                type_policy: env_type.policy.as_ref().map(|policy| policy.digest()),
                 approval: None,
                 drift: None,
                 removed_by: None,
@@ -142,11 +147,9 @@ impl App {
             };
             match self.table.create_environment(by.org, &environment, &record).await? {
                 Created::Yes => {
-                    // The rule of the type may have changed after it was read, and before the environment was there to get it.
-                    let env_type = self.table.env_type(by.org, &order.env_type).await?;
-                    let rule = env_type.and_then(|env_type| env_type.approval);
-                    if rule.as_ref() != environment.type_approval.as_deref() {
-                        self.set_type_rule(by, &environment, rule.as_ref()).await?;
+                    // The type may have changed after it was read, and before the environment was there to get its rules.
+                    if let Some(env_type) = self.table.env_type(by.org, &order.env_type).await? {
+                        self.set_type_rules(by, &environment, &env_type).await?;
                     }
                     return Ok(environment);
                 }
@@ -214,6 +217,7 @@ impl App {
                     own.check_is_stricter(of_type, "approval", &mut faults);
                     faults.into_result(())?;
                 }
+                self.check_approver_groups(by, rule).await?;
                 environment.approval = rule.cloned().map(Box::new);
                 record.details.extend(approval_in_words(&update.approval));
             }
@@ -333,12 +337,29 @@ pub(super) fn approval_in_words(change: &Change<ApprovalRule>) -> Option<String>
         Change::Keep => None,
         Change::Remove => Some("no approval is needed".to_owned()),
         Change::Set(rule) => Some(format!(
-            "approval required: {}, by {}, within {} s",
+            "approval required: {}, by {} with {}, within {} s{}{}{}{}",
             rule.required.as_str(),
             rule.count,
-            rule.expires_seconds
+            shortened_to(&rule.approvers.to_string(), MAX_APPROVERS),
+            rule.expires_seconds,
+            if rule.forbid_author { "" } else { "; also by the author" },
+            if rule.comment_required { "; with a comment" } else { "" },
+            if rule.hold == Some(TurnHold::Release) { "; without the turn" } else { "" },
+            checks_in_words(&rule.checks)
         )),
     }
+}
+
+/// Such as `; checks: security (mandatory) by https://checks.example.com`.
+fn checks_in_words(checks: &[PlanCheckRule]) -> String {
+    if checks.is_empty() {
+        return String::new();
+    }
+    let words = checks.iter().map(|check| {
+        let kind = if check.mandatory { "mandatory" } else { "advisory" };
+        format!("{} ({kind}) by {}", check.id, check.url)
+    });
+    format!("; checks: {}", words.collect::<Vec<_>>().join(", "))
 }
 
 fn protection_in_words(protection: Option<DeletionProtection>) -> String {

@@ -201,6 +201,7 @@ impl App {
         number: u32,
     ) -> Result<Plan, AppError> {
         let asked = self.readable_deployment(by, id).await?;
+        let policy = self.policy_of(by.org, &asked).await?;
         let planned = match asked.plan_of {
             Some(id) => self.readable_deployment(by, id).await?,
             None => asked,
@@ -210,6 +211,7 @@ impl App {
             plan_digest: plan.digest.to_string(),
             format: PLAN_FORMAT,
             summary: plan.summary.into(),
+            policy: policy.map(Box::new),
             resources: Vec::new(),
             outputs: Vec::new(),
             encrypted: None,

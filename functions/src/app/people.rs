@@ -31,7 +31,7 @@ impl App {
             tracing::info!(identity_provider = %id, %reason, "refused a sign-in");
             Denied::Known(reason.to_string())
         })?;
-        let Person { subject, name, role, scoped_roles, until } = person;
+        let Person { subject, name, role, scoped_roles, groups, until } = person;
         let id_of_person = principal_of(&provider, &subject);
         // Each person has an allowance of its own: one without a role, or with a faulty program, delays no other.
         self.count_sign_in(id_of_person.0)?;
@@ -43,7 +43,7 @@ impl App {
             scoped_roles,
             runner: None,
             operator: false,
-            sign_in: SignIn::default(),
+            sign_in: SignIn { groups, ..SignIn::default() },
         };
         let known = KnownPrincipal::new(principal.id, &name);
         let known = known.or_else(|| KnownPrincipal::new(principal.id, &subject));

@@ -44,7 +44,7 @@ impl App {
         token: &SecretHash,
         body: &DeploymentResultsUpdateBody,
     ) -> Result<(), AppError> {
-        let outcome = outcome(body);
+        let reported = outcome(body);
         // An invalid state report must not discard the rest of the result: the run has changed resources.
         let state = body.state.as_ref().and_then(|report| {
             let unusable = |faults: &FieldErrors| {
@@ -57,6 +57,10 @@ impl App {
         let unwritten = body.unwritten.as_ref().map(unwritten_facts);
         for _ in 0..MAX_TRIES {
             let Proved { mut deployment, over, .. } = self.prove(of, token).await?;
+            let mut outcome = reported.clone();
+            if body.stale_plan {
+                outcome = lifecycle::of_stale_plan(&deployment, of.number, outcome);
+            }
             if over {
                 return repeated(&deployment, of, &outcome);
             }
@@ -75,6 +79,9 @@ impl App {
             deployment.refused_deletions = body.refused_deletions;
             if let Some(report) = body.drift.as_ref().filter(|_| deployment.mode == Mode::Drift) {
                 self.record_drift(of, &mut deployment, report).await?;
+            }
+            if let Some(report) = &body.policy {
+                self.record_policy(of, &mut deployment, report).await?;
             }
             // The result of an apply says nothing of the plan that it has applied.
             if let Some(plan) = plan.clone() {
@@ -104,7 +111,7 @@ impl App {
                 }
                 continue;
             }
-            if self.end_attempt(of, deployment, outcome.clone()).await? == Saved::Yes {
+            if self.end_attempt(of, deployment, outcome).await? == Saved::Yes {
                 return Ok(());
             }
         }
@@ -121,6 +128,9 @@ impl App {
         let now = self.now();
         lifecycle::end(&mut deployment, of.number, outcome, now)?;
         deployment.version += 1;
+        if deployment.waits_without_turn() {
+            return Ok(self.table.release_turn(of.org, &deployment, now).await?);
+        }
         if !deployment.status.is_terminal() {
             // The launcher publishes that a plan waits.
             let wake = if deployment.awaits_approval() { Wake::Launcher } else { Wake::None };

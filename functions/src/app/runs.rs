@@ -260,6 +260,7 @@ impl App {
             return Ok(Err(reason));
         }
         let plan = Box::pin(self.plan_task(of.org, deployment)).await?;
+        let policy = Box::pin(self.job_policy(of.org, deployment, &environment)).await?;
         let former_inputs = self.former_inputs(of.org, &environment, deployment.id).await?;
         kept.former_secrets.extend(former_inputs);
         Ok(Ok(Job {
@@ -284,6 +285,7 @@ impl App {
             former_secrets: kept.former_secrets,
             git_credentials: kept.git_credentials,
             plan,
+            policy,
             identity,
             stop_seconds: attempt.limits.stop,
         }))

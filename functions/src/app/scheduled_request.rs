@@ -2,12 +2,16 @@
 
 use super::deploy::DeploymentRequest;
 use super::deployment_request;
+use super::resource_jobs::nothing_created;
 use crate::app::error::AppError;
 use crate::json::{self, JsonError};
 use canyon_api::deployment::{DeploymentCreateBody, RequestedMode};
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, ProjectId};
 use canyon_domain::inventory::Environment;
+use canyon_domain::kind::Kind;
+use canyon_domain::resource::Resource;
+use canyon_domain::resource_name::ResourceName;
 use canyon_domain::schedule::{Schedule, ScheduledWork};
 use serde_json::json;
 
@@ -28,6 +32,24 @@ pub(super) fn of(
         ScheduledWork::Destroy => {
             plain(&json!({ "project_id": project, "env_id": env, "mode": "destroy" }))
         }
+        ScheduledWork::ContainerCheck { resource } => {
+            check_container_made(resource, environment)?;
+            plain(&json!({
+                "project_id": project, "env_id": env, "mode": "plan_only", "resource": resource,
+            }))
+        }
+    }
+}
+
+/// Refuses to check a resource that no container job has created. For one of a module, the same request would plan what its
+/// definition says now, which is no check.
+fn check_container_made(name: &ResourceName, environment: &Environment) -> Result<(), AppError> {
+    match environment.resources.get(name).map(Resource::kind) {
+        Some(Kind::Container) => Ok(()),
+        None => Err(nothing_created(environment, name, true)),
+        Some(Kind::Tofu) => Err(AppError::conflict(format!(
+            "resource `{name}` was made by an OpenTofu module, and only one that a container job has made can be checked"
+        ))),
     }
 }
 

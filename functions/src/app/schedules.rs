@@ -8,7 +8,9 @@ use canyon_domain::ids::{EnvId, ProjectId};
 use canyon_domain::inventory::{Environment, EnvironmentStatus};
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::schedule::request::RequestedSchedule;
-use canyon_domain::schedule::{MAX_SCHEDULES, Schedule, ScheduleId, ScheduleSettings, Times};
+use canyon_domain::schedule::{
+    MAX_SCHEDULES, Schedule, ScheduleId, ScheduleSettings, ScheduledWork, Times,
+};
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::outcome::{Created, Deleted, Saved};
 use canyon_store::page::{Page, PageRequest};
@@ -154,6 +156,9 @@ fn in_words(of: &ScheduleSettings) -> Vec<String> {
         Times::Every { seconds, .. } => format!("every_seconds: {seconds}"),
     };
     let mut words = vec![format!("kind: {}", of.work.kind()), times];
+    if let ScheduledWork::ContainerCheck { resource } = &of.work {
+        words.push(format!("resource: {resource}"));
+    }
     words.extend((!of.enabled).then(|| "disabled".to_owned()));
     words
 }

@@ -10,7 +10,7 @@ use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 
 impl App {
-    /// Ends what waits in `queue` and `newer` replaces. One that begins meanwhile runs to its end. If this process dies before all
+    /// Ends what waits, also for its approval, in `queue` and `newer` replaces. One that begins meanwhile runs to its end. If this process dies before all
     /// of them are ended, they run, in their order: nothing is lost.
     pub(super) async fn end_superseded(
         &self,
@@ -21,7 +21,8 @@ impl App {
         if newer.supersede.is_none() {
             return Ok(());
         }
-        for id in queue.waiting.iter().filter(|id| **id != newer.id) {
+        let earlier = queue.away.iter().chain(&queue.current).chain(&queue.waiting);
+        for id in earlier.filter(|id| **id != newer.id) {
             let Some(mut older) = self.table.deployment(org, *id).await? else { continue };
             if !older.is_superseded_by(newer) {
                 continue;

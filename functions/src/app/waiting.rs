@@ -30,13 +30,14 @@ impl App {
         Ok((found, waiting))
     }
 
-    /// Only a queued deployment waits for others of its environment.
+    /// Only a queued deployment waits for others of its environment, or one that has given up its turn for a time.
     async fn turns_of(
         &self,
         caller: &Principal,
         of: &Deployment,
     ) -> Result<DeploymentQueue, AppError> {
-        if of.status != Status::Queued {
+        let has_left = of.releases_turn() && of.status == Status::Launching;
+        if of.status != Status::Queued && !has_left {
             return Ok(DeploymentQueue::default());
         }
         let environment = self.table.environment(caller.org, &of.project, &of.env).await?;

@@ -53,7 +53,9 @@ async fn principal(parts: &mut Parts, app: &App) -> Result<Arc<Principal>, ApiEr
             }
             reader
         }
-        Presented::Claim(..) | Presented::Job(..) | Presented::Watch(..) => None,
+        Presented::Claim(..) | Presented::Job(..) | Presented::Watch(..) | Presented::Check(..) => {
+            None
+        }
     };
     let principal = principal.ok_or_else(ApiError::unauthorized)?;
     let params = match RawPathParams::from_request_parts(parts, app).await {

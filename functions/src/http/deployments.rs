@@ -140,9 +140,12 @@ async fn list(
         DeploymentSearch { status, ended, kind, resource, since, ..DeploymentSearch::of(scope) };
     let found = app.readable_deployments(&caller, search, request).await?;
     let names = app.names(&caller, found.items.iter().map(|found| found.created_by)).await?;
-    let render = |of: deployment::Deployment| Deployment {
-        created_by_name: names.of(of.created_by),
-        ..render::summary(&caller.org_id, &of)
+    let rights = app.review_rights(&caller, &found.items).await?;
+    let render = |of: deployment::Deployment| {
+        let mut shown = render::summary(&caller.org_id, &of);
+        shown.created_by_name = names.of(of.created_by);
+        render::say_who_may_approve(&mut shown, rights.may_approve(&of));
+        shown
     };
     paging::answer_visible(&app, caller.org, found, &name, render).await.map(Json)
 }
@@ -231,8 +234,11 @@ async fn get(
         bundle => (bundle.map(|bundle| render::module(&found, bundle)), None),
     };
     let created_by_name = app.names(&caller, [found.created_by]).await?.of(found.created_by);
-    let answer = render::deployment(&caller.org_id, &found, waiting);
-    Ok(Json(Deployment { module, container, state_command, created_by_name, ..answer }))
+    let policy = app.policy_of(caller.org, &found).await?.map(Box::new);
+    let rights = app.review_rights(&caller, std::slice::from_ref(&found)).await?;
+    let mut answer = render::deployment(&caller.org_id, &found, waiting);
+    render::say_who_may_approve(&mut answer, rights.may_approve(&found));
+    Ok(Json(Deployment { module, container, state_command, created_by_name, policy, ..answer }))
 }
 
 /// Wait for the end of a deployment.

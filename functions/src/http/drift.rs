@@ -50,7 +50,8 @@ async fn list(
     paging::answer_visible(&app, caller.org, found, &name, render).await.map(Json)
 }
 
-/// Read the drift of an environment: what the last check has found, without any value, and the last checks.
+/// Read the drift of an environment: what the last check has found, without any value, and the last checks. It also names the
+/// resources of container jobs whose own last check has found that they differ.
 #[utoipa::path(get, path = "/orgs/{orgId}/projects/{projectId}/envs/{envId}/drift",
     tag = "Environment", operation_id = "getDrift",
     responses((status = 200, description = "The drift.", body = DriftDetails), OfList))]

@@ -8,6 +8,7 @@ use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
 use crate::App;
+use crate::app::env_types::TypeRules;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -39,9 +40,11 @@ async fn create(
     let name = fields::display_name_or_id(&mut faults, body.display_name, &body.id);
     let (Some(id), Some(name)) = (id, name) else { return Err(faults.into()) };
     let protection = body.deletion_protection.map(Into::into);
-    let approval = body.approval.map(|rule| fields::approval_rule(rule, &mut faults));
+    let approval = body.approval.map(|rule| fields::approval_rule(&app, rule, &mut faults));
+    let policy = body.policy.map(|policy| Box::new(fields::policy(policy, &mut faults)));
     faults.into_result(())?;
-    let made = app.create_env_type(&caller, id, name, protection, approval).await?;
+    let rules = TypeRules { deletion_protection: protection, approval, policy };
+    let made = app.create_env_type(&caller, id, name, rules).await?;
     Ok((StatusCode::CREATED, Json(render(made))))
 }
 
@@ -58,7 +61,7 @@ async fn list(
     let name = "env-types".to_owned();
     let request = paging::request(&page, &name)?;
     let found = app.env_types(&caller, &request).await?;
-    Ok(Json(paging::answer(found, &name, render)))
+    Ok(Json(paging::answer(found, &name, in_list)))
 }
 
 /// Read an environment type.
@@ -85,7 +88,14 @@ async fn update(
     body: Body<EnvironmentTypeUpdateBody>,
 ) -> Result<Json<EnvironmentType>, ApiError> {
     let body = body.value;
-    let update = fields::update(body.display_name, body.deletion_protection, body.approval, None)?;
+    let update = fields::update(
+        &app,
+        body.display_name,
+        body.deletion_protection,
+        body.approval,
+        body.policy,
+        None,
+    )?;
     Ok(Json(render(app.update_env_type(&caller, &id, &update).await?)))
 }
 
@@ -102,6 +112,11 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// The item of a list: 100 policies would not fit into an answer.
+fn in_list(of: inventory::EnvironmentType) -> EnvironmentType {
+    EnvironmentType { policy: None, ..render(of) }
+}
+
 fn render(of: inventory::EnvironmentType) -> EnvironmentType {
     EnvironmentType {
         id: of.id.into(),
@@ -109,6 +124,8 @@ fn render(of: inventory::EnvironmentType) -> EnvironmentType {
         display_name: of.display_name.into(),
         deletion_protection: of.deletion_protection.map(Into::into),
         approval: of.approval.map(Into::into),
+        policy_digest: of.policy.as_ref().map(|policy| policy.digest().to_string()),
+        policy: of.policy.map(|policy| (*policy).into()),
         created_at: of.created_at,
     }
 }

@@ -22,6 +22,7 @@ use canyon_api::environment::{
 };
 use canyon_api::page::{Page, PageQuery};
 use canyon_domain::backend::state_location;
+use canyon_domain::change::Change;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::environment_state;
 use canyon_domain::field_error::FieldErrors;
@@ -154,8 +155,14 @@ async fn update(
 ) -> Result<Json<Environment>, ApiError> {
     let body = body.value;
     let ignore = body.drift_ignore.map(|rules| rules.into_iter().map(Into::into).collect());
-    let update =
-        fields::update(body.display_name, body.deletion_protection, body.approval, ignore)?;
+    let update = fields::update(
+        &app,
+        body.display_name,
+        body.deletion_protection,
+        body.approval,
+        Change::Keep,
+        ignore,
+    )?;
     let changed = app.update_environment(&caller, &project, &env, &update).await?;
     Ok(Json(render(changed)))
 }
@@ -266,6 +273,7 @@ fn render(of: inventory::Environment) -> Environment {
         resources: of.resources.iter().map(Into::into).collect(),
         deletion_protection: of.deletion_protection.map(Into::into),
         approval: of.approval.map(|rule| (*rule).into()),
+        type_policy: of.type_policy.map(|digest| digest.to_string()),
         type_approval: of.type_approval.map(|rule| (*rule).into()),
         drift,
         drift_ignore: rules.into_iter().map(Into::into).collect(),

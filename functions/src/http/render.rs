@@ -5,6 +5,7 @@ use canyon_api::deployed_container::{DeployedContainer, DeployedSource};
 use canyon_api::deployed_module::DeployedModule;
 use canyon_api::deployment::{AttemptSummary, Deployment, DeploymentMetrics, KeptPlan, Waiting};
 use canyon_api::fallback::Fallback;
+use canyon_api::policy::DeploymentPolicy;
 use canyon_domain::approval::{self, Approval};
 use canyon_domain::attempt::{Attempt, Outcome};
 use canyon_domain::container::{ContainerJob, JobSource};
@@ -37,6 +38,9 @@ pub(super) fn summary(org: &OrgId, of: &deployment::Deployment) -> Deployment {
         rollback_to_deployment_id: of.rollback_to.map(|id| id.0),
         plan_deployment_id: of.plan_of.map(|id| id.0),
         approval: of.approval.as_deref().map(|approval| Box::new(shown_approval(of, approval))),
+        policy: of.policy.as_deref().map(|judgement| {
+            Box::new(DeploymentPolicy::new(&judgement.digest, judgement.findings.clone()))
+        }),
         plan: of.plan.as_deref().map(|plan| Box::new(kept_plan(of, plan))),
         status: of.status.as_str().to_owned(),
         status_message: of.message.clone(),
@@ -92,7 +96,17 @@ fn shown_approval(of: &deployment::Deployment, approval: &Approval) -> Deploymen
         given: approval.given(),
         since: approval.asked_at,
         expires_at: approval.expires_at(),
+        hold: approval.hold,
+        may_approve: None,
         reviews: approval.reviews.iter().map(review).collect(),
+        checks: approval.checks.iter().cloned().map(Into::into).collect(),
+    }
+}
+
+/// Says in a deployment whether the caller may still approve its plan.
+pub(super) fn say_who_may_approve(shown: &mut Deployment, may_approve: Option<bool>) {
+    if let Some(approval) = &mut shown.approval {
+        approval.may_approve = may_approve;
     }
 }
 

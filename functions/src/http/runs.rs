@@ -36,7 +36,10 @@ pub(super) async fn name_attempt(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let of = match presented(&parts) {
         Ok(Presented::Job(of, _) | Presented::Claim(of, _)) => Some(of),
-        Ok(Presented::Api(_) | Presented::Read(..) | Presented::Watch(..)) | Err(_) => None,
+        Ok(
+            Presented::Api(_) | Presented::Read(..) | Presented::Watch(..) | Presented::Check(..),
+        )
+        | Err(_) => None,
     };
     let mut response = next.run(Request::from_parts(parts, body)).await;
     let of = of.and_then(|of| HeaderValue::from_str(&result_of(of.deployment, of.number)).ok());
@@ -72,7 +75,8 @@ impl FromRequestParts<App> for Run {
             Presented::Api(_)
             | Presented::Claim(..)
             | Presented::Read(..)
-            | Presented::Watch(..) => Err(ApiError::unauthorized()),
+            | Presented::Watch(..)
+            | Presented::Check(..) => Err(ApiError::unauthorized()),
         }
     }
 }
@@ -128,9 +132,10 @@ impl FromRequestParts<App> for ResultSender {
                 }
                 Ok(Self::Watcher(Run { of, token }))
             }
-            Presented::Api(_) | Presented::Claim(..) | Presented::Read(..) => {
-                Err(ApiError::unauthorized())
-            }
+            Presented::Api(_)
+            | Presented::Claim(..)
+            | Presented::Read(..)
+            | Presented::Check(..) => Err(ApiError::unauthorized()),
         }
     }
 }
@@ -152,9 +157,11 @@ impl FromRequestParts<App> for Code {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         match presented(parts)? {
             Presented::Claim(of, hash) => Ok(Self { of, hash }),
-            Presented::Api(_) | Presented::Job(..) | Presented::Read(..) | Presented::Watch(..) => {
-                Err(ApiError::unauthorized())
-            }
+            Presented::Api(_)
+            | Presented::Job(..)
+            | Presented::Read(..)
+            | Presented::Watch(..)
+            | Presented::Check(..) => Err(ApiError::unauthorized()),
         }
     }
 }

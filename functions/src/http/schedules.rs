@@ -15,6 +15,7 @@ use canyon_api::page::{Page, PageQuery};
 use canyon_api::schedule::{Schedule, ScheduleCreateBody, ScheduleReplaceBody, ScheduledRun};
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, ProjectId};
+use canyon_domain::json;
 use canyon_domain::schedule::request::RequestedSchedule;
 use canyon_domain::schedule::{self, ScheduleId, ScheduleSettings, ScheduledWork, Times};
 use canyon_domain::to_json::to_json_text;
@@ -140,6 +141,10 @@ fn render(of: schedule::Schedule) -> Schedule {
             (false, spec.and_then(|it| serde_json::from_str(&it).ok()))
         }
         ScheduledWork::Destroy => (false, None),
+        ScheduledWork::ContainerCheck { resource } => {
+            let name = json::Json::String(resource.to_string());
+            (false, Some(json::Json::Object([("resource".to_owned(), name)].into())))
+        }
     };
     let mut rendered = Schedule {
         id: of.id.into(),
@@ -155,6 +160,7 @@ fn render(of: schedule::Schedule) -> Schedule {
         reconcile,
         spec,
         next_due_at,
+        next_announcement_at: of.next_announcement,
         last: history.first().cloned(),
         history,
         created_by: of.author.id.0,

@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use canyon_api::caller::{Caller, CallerKind};
 use canyon_domain::grant::GrantedBy;
+use canyon_domain::provider_group::Membership;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -28,12 +29,15 @@ async fn whoami(State(app): State<App>, caller: AnyRole) -> Result<Json<Caller>,
         Some(GrantedBy::IdentityProvider(id)) => (CallerKind::Person, known, Some(id.to_string())),
         None => (CallerKind::Token, known, None),
     };
+    let membership = caller.sign_in.membership();
+    let groups = membership.iter().flat_map(Membership::names).map(|group| group.to_string());
     Ok(Json(Caller {
         id: caller.id.0,
         org_id: caller.org_id.to_string(),
         kind,
         name,
         identity_provider,
+        groups: groups.collect(),
         role: caller.role,
         scoped_roles: scoped_roles::render(caller.scoped_roles.clone()),
         expires_at: caller.sign_in.until,

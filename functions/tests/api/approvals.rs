@@ -12,7 +12,7 @@ use std::time::Duration;
 const DIGEST: &str = "abababababababababababababababababababababababababababababababab";
 
 /// An API whose environment type has this rule.
-async fn ruled(rule: Value) -> Api {
+pub(crate) async fn ruled(rule: Value) -> Api {
     let api = furnished().await;
     let changed = api.patch("/env-types/dev", json!({ "approval": rule })).await;
     assert_eq!(changed.0, 200, "{changed:?}");
@@ -26,7 +26,7 @@ fn planned(remove: u32) -> Value {
 }
 
 /// Deploys, and plans as the runner does. Returns the deployment's id.
-async fn waiting(api: &Api) -> String {
+pub(crate) async fn waiting(api: &Api) -> String {
     let (job, of_job) = begin(api, order()).await;
     assert_eq!(of_job["plan"]["do"], "review", "{of_job}");
     let key = PlanKey::try_from(of_job["plan"]["key"].as_str().unwrap().to_owned()).unwrap();
@@ -42,11 +42,11 @@ async fn review(api: &Api, token: &str, id: &str, action: &str, body: &Value) ->
     api.call_as(token, Method::POST, &path, Some(body)).await
 }
 
-async fn approve(api: &Api, token: &str, id: &str) -> Answer {
+pub(crate) async fn approve(api: &Api, token: &str, id: &str) -> Answer {
     review(api, token, id, "approve", &json!({ "plan_digest": DIGEST })).await
 }
 
-async fn token(api: &Api, role: &str) -> String {
+pub(crate) async fn token(api: &Api, role: &str) -> String {
     let made = api.make("/tokens", json!({ "role": role, "description": role })).await;
     made["secret"].as_str().unwrap().to_owned()
 }
@@ -95,7 +95,8 @@ async fn a_faulty_rule_is_refused_by_the_paths_of_its_faults() {
     for rule in [
         json!({ "required": "sometimes" }),
         json!({ "count": 1 }),
-        json!({ "required": "always", "hold": "release" }),
+        json!({ "required": "always", "hold": "forever" }),
+        json!({ "required": "always", "expires_seconds": 604_801 }),
         json!({ "required": "always", "approvers": { "groups": ["ops"] } }),
     ] {
         let refused = api.patch("/env-types/dev", json!({ "approval": rule })).await;
@@ -157,6 +158,7 @@ async fn who_may_not_review_is_told_why_and_changes_nothing() {
         (&api.ours.viewer, &said, 403, "not an approver"),
         (&bob, &other, 409, DIGEST),
         (&bob, &faulty, 400, "plan_digest"),
+        (&bob, &json!({ "comment": "good" }), 400, "plan_digest"),
         (&bob, &long, 400, "comment"),
         (&bob, &json!({ "plan_digest": DIGEST }), 400, "comment"),
     ] {
@@ -247,4 +249,72 @@ async fn a_plan_without_changes_succeeds_and_a_stale_one_is_planned_again() {
     assert_eq!(shown["approval"]["given"], 0);
     let again: (Job, Value) = begin_accepted(&api, &id).await;
     assert_eq!(again.1["plan"]["do"], "review");
+}
+
+#[tokio::test]
+async fn a_plan_that_waits_without_the_turn_lets_others_run_and_comes_back_at_its_place() {
+    let api = ruled(json!({ "required": "destructive", "hold": "release" })).await;
+    let bob = token(&api, "deployer").await;
+    let (job, _) = begin(&api, order()).await;
+    let first = job.id.clone();
+    let state = json!({ "lineage": "one", "serial": 3, "resources": 2 });
+    let mut result = planned(1);
+    result["state"] = state;
+    assert_eq!(job.result(&api, result).await.0, 204);
+    let waits = api.get(&format!("/deployments/{first}")).await.1;
+    assert_eq!(waits["approval"]["status"], "awaited", "{waits}");
+    assert_eq!(waits["approval"]["hold"], "release", "{waits}");
+    let after = environment(&api).await;
+    assert_eq!((after.queue.head(), after.queue.away.len()), (None, 1), "others may run");
+    let refused = api.delete("/projects/shop/envs/main").await;
+    assert!(refused.0 == 409 && message(&refused).contains("run or wait"), "{refused:?}");
+    assert_eq!(after.module.applied, None, "it has applied nothing");
+
+    // Another deployment runs to its end, and changes the state.
+    let (second, _) = begin(&api, order()).await;
+    let applied = json!({
+        "status": "success", "phase": "apply",
+        "state": { "lineage": "one", "serial": 8, "resources": 3 },
+    });
+    // A third one has the turn while the first one is approved.
+    assert_eq!(second.result(&api, applied).await.0, 204);
+    let (third, _) = begin(&api, order()).await;
+    assert_eq!(approve(&api, &bob, &first).await.0, 200);
+    let waits = api.get(&format!("/deployments/{first}")).await.1;
+    assert_eq!(waits["waiting"]["code"], "earlier_deployment", "{waits}");
+    assert_eq!(waits["waiting"]["blocked_by"], json!(third.id), "{waits}");
+    assert_eq!(environment(&api).await.queue.waiting.len(), 1);
+    assert_eq!(third.result(&api, json!({ "status": "success", "phase": "apply" })).await.0, 204);
+
+    // It is given up.
+    let cancelled = api.post(&format!("/deployments/{first}/actions/cancel"), json!({})).await;
+    assert_eq!(cancelled.0, 202, "{cancelled:?}");
+    let after = environment(&api).await;
+    assert!(after.queue.is_idle(), "{:?}", after.queue);
+    assert_eq!(after.module.applied, Some(third.deployment()), "the last one that has applied");
+}
+
+#[tokio::test]
+async fn an_environment_chooses_by_itself_what_becomes_of_its_turn() {
+    let api = ruled(json!({ "required": "always", "hold": "release" })).await;
+    let own = json!({ "approval": { "required": "always", "hold": "turn" } });
+    assert_eq!(api.patch("/projects/shop/envs/main", own).await.0, 200);
+    let id = waiting(&api).await;
+    let shown = api.get(&format!("/deployments/{id}")).await.1;
+    assert_eq!(shown["approval"]["hold"], "turn", "{shown}");
+    assert_eq!(environment(&api).await.queue.current.map(|id| id.to_string()), Some(id));
+}
+
+#[tokio::test]
+async fn without_another_word_a_plan_that_waits_keeps_the_turn() {
+    let api = ruled(json!({ "required": "always" })).await;
+    let id = waiting(&api).await;
+    let shown = api.get(&format!("/deployments/{id}")).await.1;
+    assert_eq!(shown["approval"]["hold"], "turn", "{shown}");
+    assert_eq!(shown["waiting"]["since"], shown["approval"]["since"], "{shown}");
+    assert!(shown["approval"]["expires_at"].is_string(), "{shown}");
+    let later = api.make("/deployments", order()).await;
+    let shown = api.get(&format!("/deployments/{}", later["id"].as_str().unwrap())).await.1;
+    assert_eq!(shown["waiting"]["code"], "earlier_deployment", "{shown}");
+    assert_eq!(shown["waiting"]["blocked_by"], json!(id), "{shown}");
 }

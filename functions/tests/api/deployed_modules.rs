@@ -90,11 +90,18 @@ async fn an_attempt_that_follows_another_reports_its_own_commit() {
 }
 
 #[tokio::test]
-async fn a_rollback_and_a_destroy_run_the_commit_that_was_deployed_and_not_a_newer_one() {
+async fn a_rollback_a_destroy_and_a_check_run_the_commit_that_was_deployed_and_not_a_newer_one() {
     let api = furnished().await;
-    let first = start(&api, of_module(&json!({ "source": BRANCH }))).await;
+    let inputs = json!({ "size": 3 });
+    let first = start(&api, of_module(&json!({ "source": BRANCH, "inputs": inputs }))).await;
     assert_eq!(report(&api, &first, "apply", &json!({ "commit": COMMIT })).await.0, 200);
     first.succeed(&api).await;
+    let (status, check) = api.act("/projects/shop/envs/main/drift/actions/check").await;
+    assert_eq!(status, 201, "{check}");
+    let id = check["id"].as_str().unwrap();
+    assert_eq!(module(&api, id).await["source"], pinned());
+    let bundle = api.app.table.bundle(api.ours.uuid, id.parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(serde_json::to_value(bundle.module.inputs).unwrap(), inputs);
     let rollback = json!({
         "project_id": "shop", "env_id": "main", "mode": "rollback",
         "rollback_to_deployment_id": first.id,

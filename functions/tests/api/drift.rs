@@ -14,7 +14,7 @@ const CHECK: &str = "/projects/shop/envs/main/drift/actions/check";
 const ENV: &str = "/projects/shop/envs/main";
 
 /// An API whose environment `main` has a deployment that has succeeded.
-async fn deployed() -> Api {
+pub(crate) async fn deployed() -> Api {
     let api = furnished().await;
     let job = Job::start(&api).await;
     job.succeed(&api).await;
@@ -22,7 +22,7 @@ async fn deployed() -> Api {
 }
 
 /// A resource that differs in these attributes.
-fn change(address: &str, attributes: &[&str]) -> Value {
+pub(crate) fn change(address: &str, attributes: &[&str]) -> Value {
     json!({ "address": address, "action": "update", "kind": "outside", "attributes": attributes })
 }
 
@@ -40,13 +40,13 @@ async fn begun(api: &Api) -> Job {
 }
 
 /// Checks the environment, and finds these changes. Returns the check's id.
-async fn checked(api: &Api, changes: &[Value]) -> String {
+pub(crate) async fn checked(api: &Api, changes: &[Value]) -> String {
     let job = begun(api).await;
     assert_eq!(job.result(api, found(changes)).await.0, 204);
     job.id
 }
 
-async fn drift(api: &Api) -> Value {
+pub(crate) async fn drift(api: &Api) -> Value {
     let (status, drift) = api.get(DRIFT).await;
     assert_eq!(status, 200, "{drift}");
     drift

@@ -29,9 +29,13 @@ pub(crate) const AGENT: Need = Own("an agent");
 /// The secret of a job: a claim code, or a token of its runner or module.
 pub(crate) const JOB: Need = Own("a job");
 
+/// The token of a service that checks plans.
+pub(crate) const CHECK: Need = Own("a check of a plan");
+
 /// Each operation of the API's document, by its id.
 pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("adoptAgent", Whole('A')),
+    ("answerPlanCheck", CHECK),
     ("approveDeployment", Environment('V')),
     ("calculateDeploymentDiff", Environment('V')),
     ("cancelDeployment", Environment('D')),
@@ -145,6 +149,7 @@ pub(crate) const NEEDS: &[(&str, Need)] = &[
     ("listEnvironments", Seen),
     ("listEnvironmentsInOrg", List),
     ("listEventSources", Whole('V')),
+    ("listLastDeployments", List),
     ("listProjects", List),
     ("listResourceDefinitions", Whole('V')),
     ("listRunnerProfiles", Whole('V')),

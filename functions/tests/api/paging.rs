@@ -67,7 +67,7 @@ async fn a_cursor_of_another_list_is_refused() {
 }
 
 /// The lists with filters, and filter values that several objects have.
-const FILTERED: [(&str, &[&str]); 9] = [
+const FILTERED: [(&str, &[&str]); 11] = [
     ("/agents", &["state=pending"]),
     (
         "/audit-records",
@@ -83,6 +83,8 @@ const FILTERED: [(&str, &[&str]); 9] = [
     ("/runner-rules", &["byRunnerId=laptop", "byEnvTypeId=dev", "byProjectId=shop"]),
     ("/envs", &["byEnvTypeId=dev"]),
     ("/projects/shop/envs", &["byEnvTypeId=dev"]),
+    ("/drift", &["project_id=shop", "status=unknown"]),
+    ("/last-deployments", &["project_id=shop", "env_id=main", "state_change_only=true"]),
     ("/variable-sets", &["store=team"]),
     ("/variables/{kind}/{name}/uses", &["scope=organization"]),
     (
@@ -175,6 +177,7 @@ async fn a_cursor_of_a_filtered_list_is_refused_under_every_other_filter() {
     for id in ["main", "next"] {
         api.make("/projects/shop/envs", json!({ "id": id, "env_type_id": "dev" })).await;
     }
+    api.make("/projects/other/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
     for agent in ["berlin", "boston"] {
         assert_eq!(ask(&api, agent, &Key::new(), "198.51.100.66").await, 202);
     }

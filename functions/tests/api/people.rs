@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const CLIENT: &str = "canyon";
 
-async fn company(foreign: &Foreign) -> Value {
+pub(crate) async fn company(foreign: &Foreign) -> Value {
     json!({
         "id": "company",
         "issuer": URL,
@@ -24,12 +24,12 @@ async fn company(foreign: &Foreign) -> Value {
 }
 
 /// A token that the issuer gives a person with these groups.
-async fn id_token(foreign: &Foreign, person: &str, groups: &[&str]) -> String {
+pub(crate) async fn id_token(foreign: &Foreign, person: &str, groups: &[&str]) -> String {
     let claims = json!({ "groups": groups, "email": format!("{person}@example.com") });
     foreign.token_with(person, CLIENT, claims.as_object().unwrap().clone()).await
 }
 
-async fn sign_in(api: &Api, org: &str, provider: &str, token: &str) -> (u16, Value) {
+pub(crate) async fn sign_in(api: &Api, org: &str, provider: &str, token: &str) -> (u16, Value) {
     let form = [
         ("grant_type", GRANT),
         ("subject_token_type", JWT),
@@ -39,14 +39,19 @@ async fn sign_in(api: &Api, org: &str, provider: &str, token: &str) -> (u16, Val
     exchange(api, org, &form).await
 }
 
-async fn signed_in(api: &Api, foreign: &Foreign, person: &str, groups: &[&str]) -> String {
+pub(crate) async fn signed_in(
+    api: &Api,
+    foreign: &Foreign,
+    person: &str,
+    groups: &[&str],
+) -> String {
     let token = id_token(foreign, person, groups).await;
     let (status, answer) = sign_in(api, "our-org", "company", &token).await;
     assert_eq!(status, 200, "{answer}");
     answer["access_token"].as_str().unwrap().to_owned()
 }
 
-async fn whoami(api: &Api, token: &str) -> Answer {
+pub(crate) async fn whoami(api: &Api, token: &str) -> Answer {
     api.call_as(token, Method::GET, "/caller", None).await
 }
 

@@ -7,7 +7,8 @@
 use crate::harness::{Answer, Api};
 use crate::job::CODE;
 use crate::needs::{
-    AnyRole, Anywhere, Environment, JOB, List, NEEDS, Need, Nothing, Own, Project, Seen, Whole,
+    AnyRole, Anywhere, CHECK, Environment, JOB, List, NEEDS, Need, Nothing, Own, Project, Seen,
+    Whole,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -260,7 +261,7 @@ async fn every_caller_may_do_exactly_what_the_table_of_permissions_says() {
     for operation in operations() {
         let need = need_of(&operation.id);
         // The token of a job, or no token, is no role of a caller.
-        if matches!(need, Nothing) || need == JOB {
+        if matches!(need, Nothing) || need == JOB || need == CHECK {
             continue;
         }
         let at_a_place = matches!(need, Seen | Project(_) | Environment(_));
@@ -311,6 +312,7 @@ async fn each_list_has_what_its_caller_may_read() {
         let deployments =
             |of: &Value| format!("{} {}", text(&of["project_id"]), text(&of["env_id"]));
         assert_eq!(read("/deployments", &deployments).await, environments, "{name}");
+        assert_eq!(read("/last-deployments", &deployments).await, environments, "{name}");
         let projects = [("shop/web", roles[1]), ("bank", roles[2])];
         let seen = projects.iter().filter(|(_, role)| *role != '-');
         let seen: BTreeSet<_> = seen.map(|(project, _)| (*project).to_owned()).collect();

@@ -1,15 +1,15 @@
 //! Schedules: what a request may say, who may write one, and what becomes of each due time.
 
-use crate::container_world::{begin_accepted, succeeds};
 use crate::harness::{Answer, Api, faults, message};
-use crate::job::{CODE, Job, environment, furnished, order, run, stored};
+use crate::job::{CODE, Job, environment, furnished, run, stored};
 use canyon_domain::schedule::Schedule;
+use canyon_functions::app::announcements::NoBus;
 use canyon_store::outcome::{Created, Deleted};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const PATH: &str = "/projects/shop/envs/main/schedules";
+pub(crate) const PATH: &str = "/projects/shop/envs/main/schedules";
 const HOUR: Duration = Duration::from_hours(1);
 
 fn hourly(changes: &Value) -> Value {
@@ -27,8 +27,8 @@ async fn with_schedule(changes: &Value) -> Api {
     api
 }
 
-async fn pass(api: &Api) -> usize {
-    api.app.run_due_schedules().await.unwrap()
+pub(crate) async fn pass(api: &Api) -> usize {
+    api.app.run_due_schedules(&NoBus).await.unwrap()
 }
 
 async fn schedule(api: &Api) -> Value {
@@ -193,8 +193,8 @@ async fn a_due_time_is_one_deployment_in_the_authors_name_however_many_passes_ta
     let api = with_schedule(&json!({})).await;
     assert_eq!(pass(&api).await, 0);
     api.clock.advance(HOUR);
-    let (one, other) = tokio::join!(api.app.run_due_schedules(), api.app.run_due_schedules());
-    assert_eq!((one.unwrap() + other.unwrap(), deployments(&api).await), (1, 1));
+    let (one, other) = tokio::join!(pass(&api), pass(&api));
+    assert_eq!((one + other, deployments(&api).await), (1, 1));
     assert_eq!(pass(&api).await, 0);
     let found = schedule(&api).await;
     assert_eq!(found["last"]["due_at"], "2026-01-15T13:00:00Z");
@@ -353,42 +353,4 @@ async fn the_schedules_of_an_environment_go_with_it() {
     assert_eq!((pass(&api).await, deployments(&api).await), (1, 0));
     let left = table.all_schedules(org, kept.env_uuid).await.unwrap();
     assert_eq!((left[0].due_at, pass(&api).await), (None, 0), "the table removes it by itself");
-}
-
-#[tokio::test]
-async fn a_schedule_begins_a_check_for_drift_and_undoes_what_it_finds_twice_a_day() {
-    let api = furnished().await;
-    let mut last = succeeds(&api, order()).await;
-    let schedule =
-        json!({ "id": "nightly", "kind": "drift", "every_seconds": 900, "reconcile": true });
-    api.make(PATH, schedule).await;
-    let change =
-        json!({ "address": "a.b", "action": "update", "kind": "outside", "attributes": ["x"] });
-    let drift = json!({ "num_resources": 1, "num_drifted": 1, "changes": [change] });
-    let found = json!({ "status": "success", "phase": "plan", "drift": drift });
-    for round in 1..=3 {
-        api.clock.advance(Duration::from_mins(16));
-        assert_eq!(pass(&api).await, 1);
-        let shown = api.get("/projects/shop/envs/main/drift").await.1;
-        let check = shown["checking"].as_str().unwrap().to_owned();
-        let (job, _) = begin_accepted(&api, &check).await;
-        assert_eq!(job.result(&api, found.clone()).await.0, 204);
-        let waiting = api.get("/deployments?status=queued").await.1["items"].clone();
-        let suspended =
-            &api.get("/projects/shop/envs/main/drift").await.1["reconcile_suspended_until"];
-        if round == 3 {
-            assert_eq!((waiting, suspended.is_string()), (json!([]), true), "it came back twice");
-            continue;
-        }
-        assert_eq!(waiting[0]["rollback_to_deployment_id"], last.as_str(), "{round} {waiting}");
-        assert_eq!(waiting[0]["mode"], "rollback");
-        let id = waiting[0]["id"].as_str().unwrap();
-        let (job, _) = begin_accepted(&api, id).await;
-        assert_eq!(job.report(&api, "apply", json!([])).await.0, 200);
-        job.succeed(&api).await;
-        id.clone_into(&mut last);
-    }
-    let records = api.audit().await;
-    let undone = records.iter().filter(|record| record.starts_with("drift.reconcile "));
-    assert_eq!(undone.count(), 2);
 }

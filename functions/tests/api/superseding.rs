@@ -49,6 +49,26 @@ async fn a_newer_deployment_replaces_those_that_wait_and_were_requested_so_too()
 }
 
 #[tokio::test]
+async fn a_newer_deployment_replaces_one_whose_plan_waits_for_approval() {
+    let api = furnished().await;
+    let asked = json!({ "supersede": "queued", "approval": "required" });
+    let older = accepted(&api, &asked).await;
+    let (job, _) = begin_accepted(&api, id_of(&older)).await;
+    let plan = json!({
+        "digest": "ab".repeat(32), "parts": 1, "pages": 0,
+        "summary": { "add": 1, "change": 0, "replace": 0, "remove": 0, "import": 0, "move": 0, "forget": 0, "drift": 0 },
+    });
+    let result = json!({ "status": "success", "phase": "plan", "plan": plan });
+    assert_eq!(job.result(&api, result).await.0, 204);
+    assert_eq!(status(&api, &older).await.0, "running", "its plan waits");
+    let newer = accepted(&api, &asked).await;
+    let (status, message) = status(&api, &older).await;
+    assert_eq!(status, "cancelled");
+    assert!(message.contains(id_of(&newer)), "{message}");
+    assert_eq!(environment(&api).await.queue.head().unwrap().to_string(), id_of(&newer));
+}
+
+#[tokio::test]
 async fn what_is_no_whole_deploy_replaces_nothing() {
     let api = furnished().await;
     for more in [

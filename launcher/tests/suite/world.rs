@@ -94,6 +94,7 @@ impl World {
             last_job_lists: Arc::default(),
             limits: Arc::default(),
             publisher: None,
+            signed_requests: None,
         };
         Self { embedded, launcher, table, clock, scripted, _folder: folder }
     }
@@ -109,6 +110,7 @@ impl World {
             display_name: DisplayName::from_id("testing"),
             deletion_protection: None,
             approval: None,
+            policy: None,
             created_at: now,
         };
         let project = Project {
@@ -332,6 +334,7 @@ fn environment(name: &str, now: Timestamp) -> Environment {
         secret_inputs: Vec::new(),
         deletion_protection: None,
         type_approval: None,
+        type_policy: None,
         approval: None,
         drift: None,
         removed_by: None,
@@ -379,6 +382,7 @@ fn deployment(id: DeploymentId, environment: &Environment, now: Timestamp) -> De
         approval: None,
         plan: None,
         drift: None,
+        policy: None,
         role: None,
         logs_removed: None,
         completed_at: None,

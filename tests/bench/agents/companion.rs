@@ -141,6 +141,7 @@ impl Companion {
             plan: None,
             stale_plan: false,
             drift: None,
+            policy: None,
             refused_deletions: None,
             metadata: None,
             phase: None,

@@ -59,13 +59,29 @@ impl Fill {
 
     /// The items of the newest deployment: itself and its bundle.
     pub(crate) async fn newest(&self) -> Result<Vec<Value>, Error> {
+        let mut found = self.items("#dep#").await?;
+        let newest = found.iter().filter_map(|item| item["pk"]["S"].as_str()).max();
+        let newest = newest.ok_or("the table holds no deployment")?.to_owned();
+        found.retain(|item| item["pk"]["S"] == newest.as_str());
+        Ok(found)
+    }
+
+    /// The item of the schedule with this id.
+    pub(crate) async fn schedule(&self, id: &str) -> Result<Value, Error> {
+        let found = self.items("#schedules").await?;
+        let found = found.into_iter().find(|item| item["id"]["S"] == id);
+        found.ok_or_else(|| format!("the table holds no schedule {id}").into())
+    }
+
+    /// The items whose partition key has this part.
+    async fn items(&self, part: &str) -> Result<Vec<Value>, Error> {
         let mut found: Vec<Value> = Vec::new();
         let mut start = Value::Null;
         loop {
             let mut body = json!({
                 "TableName": self.table, "ConsistentRead": true,
-                "FilterExpression": "contains(pk, :dep)",
-                "ExpressionAttributeValues": {":dep": {"S": "#dep#"}},
+                "FilterExpression": "contains(pk, :part)",
+                "ExpressionAttributeValues": {":part": {"S": part}},
             });
             if !start.is_null() {
                 body["ExclusiveStartKey"] = start;
@@ -74,13 +90,9 @@ impl Fill {
             found.extend(page["Items"].as_array().cloned().unwrap_or_default());
             start = page["LastEvaluatedKey"].take();
             if start.is_null() {
-                break;
+                return Ok(found);
             }
         }
-        let newest = found.iter().filter_map(|item| item["pk"]["S"].as_str()).max();
-        let newest = newest.ok_or("the table holds no deployment")?.to_owned();
-        found.retain(|item| item["pk"]["S"] == newest.as_str());
-        Ok(found)
     }
 
     /// Writes `count` copies of a deployment's items, each with an id of its own. `change` modifies

@@ -8,7 +8,7 @@
 //! - `warm`: processor time of a request, in a process that has already served requests;
 //! - `deployment`: requests and units by function, by the stream and by the sweep alone, and how they
 //!   grow with the number of deployments in the table, up to SIZE;
-//! - `sweep`: a minute of the sweep, without work, and with deployments that are not due.
+//! - `sweep`: a minute of the functions that the clock starts, without work, and with deployments and schedules that are not due.
 
 mod deployment;
 mod fill;

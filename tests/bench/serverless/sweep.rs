@@ -1,4 +1,5 @@
-//! A minute of the sweep: without work, and with deployments that are active but not due.
+//! A minute of the functions that the clock starts: without work, with deployments that are active but not due, and with schedules
+//! that are not due.
 
 use crate::fill::Fill;
 use crate::installation::Installation;
@@ -7,13 +8,17 @@ use crate::{Error, print};
 use canyon_cloud::streams::Disturbance;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use std::time::Duration;
 use uuid::Uuid;
 
 const MINUTES: usize = 20;
+/// What the rule of the clock sends to both functions.
+const SCHEDULED: &str =
+    r#"{"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}"#;
 
 pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<(), Error> {
     installation.watch(false).await?;
-    read(installation, 0).await?;
+    read(installation, &["sweep"], "active deployments", 0).await?;
     installation.cloud.stream.disturb(Disturbance { off: true, ..Disturbance::default() });
     // The deployment is accepted, and due at once; its copies are due in an hour.
     installation.deploy(0).await?;
@@ -22,9 +27,30 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
     let later = (Timestamp::now() + SignedDuration::from_hours(1)).as_millisecond().to_string();
     fill.copies(&pattern, size, |item, own| not_due_until(item, own, &later)).await?;
     // The sweep ends the due deployment: published functions start no local job.
-    sweep(installation).await?;
+    installation
+        .cloud
+        .function("sweep")
+        .invoke(SCHEDULED)
+        .await
+        .map_err(|error| error.to_string())?;
     installation.until_succeeded(0).await?;
-    read(installation, size).await
+    read(installation, &["sweep"], "active deployments", size).await?;
+    let schedule = json!({"id": "yearly", "kind": "drift", "cron": "@yearly"});
+    installation
+        .client()?
+        .create(&["projects", "bench", "envs", "e0", "schedules"], &schedule)
+        .await?;
+    let pattern = fill.schedule("yearly").await?;
+    fill.copies(&[pattern], size, named).await?;
+    read(installation, &["sweep", "events"], "schedules", size).await
+}
+
+/// Gives the copy of a schedule an id of its own.
+fn named(item: &mut serde_json::Value, own: Uuid) {
+    let id = format!("s{}", own.simple());
+    let sk = item["sk"]["S"].as_str().unwrap_or_default().replace("yearly", &id);
+    item["sk"] = json!({"S": sk});
+    item["id"] = json!({"S": id});
 }
 
 /// Moves a due item to another time in the index, in the shard of its own id.
@@ -35,16 +61,24 @@ fn not_due_until(item: &mut serde_json::Value, own: Uuid, later: &str) {
     }
 }
 
-async fn sweep(installation: &Installation) -> Result<(), Error> {
-    let answer = installation.cloud.function("sweep").invoke("{}").await;
-    answer.map(drop).map_err(|error| error.to_string().into())
-}
-
-async fn read(installation: &Installation, active: usize) -> Result<(), Error> {
-    sweep(installation).await?;
+/// What a minute of `functions` costs beside `count` of `what`.
+async fn read(
+    installation: &Installation,
+    functions: &[&str],
+    what: &str,
+    count: usize,
+) -> Result<(), Error> {
+    let minute = async || -> Result<(), Error> {
+        for name in functions {
+            let answer = installation.cloud.function(name).invoke(SCHEDULED).await;
+            answer.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    };
+    minute().await?;
     installation.meter.take();
     for _ in 0..MINUTES {
-        sweep(installation).await?;
+        minute().await?;
     }
     let counts = installation.meter.take();
     let (mut requests, mut units) = (0.0, 0.0);
@@ -53,13 +87,15 @@ async fn read(installation: &Installation, active: usize) -> Result<(), Error> {
         requests += usage.requests / minutes;
         units += usage.units / minutes;
     }
-    let reports = installation.cloud.function("sweep").reports();
-    let last = reports.iter().rev().take(MINUTES);
-    let (cpu, took): (Vec<_>, Vec<_>) =
-        last.filter_map(|report| Some((report.cpu?, report.duration))).unzip();
+    let reports: Vec<_> =
+        functions.iter().map(|name| installation.cloud.function(name).reports()).collect();
+    // The invocations of one minute together.
+    let cpu = (0..MINUTES).filter_map(|back| {
+        reports.iter().map(|of| of.iter().rev().nth(back)?.cpu).sum::<Option<Duration>>()
+    });
     print(&json!({
-        "active": active, "requests": requests, "read_units": units,
-        "cpu_ms": summary(cpu), "took_ms": summary(took),
+        "of": what, "count": count, "functions": functions, "requests": requests, "read_units": units,
+        "cpu_ms": summary(cpu.collect()),
     }));
     Ok(())
 }

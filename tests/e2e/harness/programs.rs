@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Prefixes of secrets: Canyon's tokens of each kind (`canyon_identity::bearer`), and signed tokens of a key or an
 /// issuer.
-const SECRETS: [&str; 6] = ["cya_", "cyc_", "cyj_", "cyr_", "cyw_", "eyJ"];
+const SECRETS: [&str; 7] = ["cya_", "cyc_", "cyj_", "cyk_", "cyr_", "cyw_", "eyJ"];
 
 /// The path in `variable`, which `scripts/test` sets.
 pub(crate) fn given(variable: &str) -> PathBuf {

@@ -22,6 +22,10 @@ fn an_assignment_sets_the_value_at_its_path() {
         ("runner_configuration.a=//x #y", json!({"runner_configuration": {"a": "//x #y"}})),
         ("runner_configuration.a=*", json!({"runner_configuration": {"a": "*"}})),
         ("runner_configuration.l=[a, 1]", json!({"runner_configuration": {"l": ["a", 1]}})),
+        (
+            "approval.approvers.groups[0]=okta/leads",
+            json!({"approval": {"approvers": {"groups": ["okta/leads"]}}}),
+        ),
         ("runner_configuration.l[0].k=v", json!({"runner_configuration": {"l": [{"k": "v"}]}})),
         ("runner_configuration={type: local}", json!({"runner_configuration": {"type": "local"}})),
         ("runner_configuration.a\\.b/c\\=d=v", json!({"runner_configuration": {"a.b/c=d": "v"}})),

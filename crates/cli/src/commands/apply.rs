@@ -15,11 +15,23 @@ use canyon_domain::kept_plan::PlanSummary;
 
 /// The plan to apply.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::duplicated_attributes, reason = "each hides another flag")]
+#[command(
+    mut_arg("plan_only", hidden),
+    mut_arg("target", hidden),
+    mut_arg("replace", hidden),
+    mut_arg("parallelism", hidden)
+)]
 pub(crate) struct Arguments {
     /// The id of the deployment that has planned, or its first or last characters
     deployment: String,
     #[command(flatten)]
     flags: RunFlags,
+}
+
+/// Leaves a flag out of the help: the plan determines it, so Canyon refuses it.
+fn hidden(flag: clap::Arg) -> clap::Arg {
+    flag.hide(true)
 }
 
 pub(crate) async fn run(

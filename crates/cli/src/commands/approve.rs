@@ -7,6 +7,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{self, Format, Output};
 use crate::plan_text::PlanText;
+use crate::resource::Resource;
 use crate::retry::retry_call;
 use crate::summary;
 use canyon_api::approval::{ApproveBody, RejectBody};
@@ -49,6 +50,20 @@ pub(crate) struct DiscardArguments {
     deployment: String,
 }
 
+/// Which plans to list.
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    /// Only those of this project
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+    /// Only those of this environment of the project
+    #[arg(long, visible_alias = "env", value_name = "ID", requires = "project")]
+    environment: Option<String>,
+    /// Only those that you may still approve
+    #[arg(long)]
+    mine: bool,
+}
+
 async fn id_of(client: &Client, given: &str) -> Result<String, CliError> {
     let id = deployment_id::resolve(client, given, &DeploymentQuery::default()).await?;
     Ok(id.to_string())
@@ -70,6 +85,9 @@ pub(crate) async fn run(
         retry_call(output, "retrying", async || client.approve(&id, &body).await).await?;
     if let Some(approval) = &reviewed.approval {
         output.notice(&format!("{} of {} approvals are given", approval.given, approval.needed));
+        for check in &approval.checks {
+            output.notice(&format!("check {}", check.in_words()));
+        }
     }
     print(&reviewed, output)
 }
@@ -128,20 +146,38 @@ fn print(deployment: &Deployment, output: Output) -> Result<Exit, CliError> {
 }
 
 /// Lists the deployments whose plans wait for approval, the newest first.
-pub(crate) async fn list(client: &Client, output: Output) -> Result<Exit, CliError> {
-    let filter = DeploymentQuery { ended: Some(false), ..DeploymentQuery::default() };
+pub(crate) async fn list(given: List, client: &Client, output: Output) -> Result<Exit, CliError> {
+    let List { project, environment, mine } = given;
+    let ended = Some(false);
+    let filter = DeploymentQuery {
+        project_id: project,
+        env_id: environment,
+        ended,
+        ..DeploymentQuery::default()
+    };
     let (mut rows, mut page) = (Vec::new(), PageQuery::default());
     loop {
         let found = client.deployments(&filter, &page).await?;
-        rows.extend(found.items.iter().filter_map(row));
+        let waiting = found.items.iter().filter(|of| !mine || may_approve(of));
+        rows.extend(waiting.filter_map(row));
         page.page = found.next_page_token;
         if page.page.is_none() {
             break;
         }
     }
-    let columns = ["id", "project", "environment", "plan", "given", "expires_at", "requested_by"];
+    if rows.is_empty() {
+        let (project, environment) = (&filter.project_id, &filter.env_id);
+        Resource::require_filtered(client, project.as_deref(), environment.as_deref()).await?;
+    }
+    let columns =
+        ["id", "project", "environment", "plan", "given", "checks", "expires_at", "requested_by"];
     output.list(rows, &columns)?;
     Ok(Exit::Ok)
+}
+
+/// Whether the caller may still approve its plan.
+fn may_approve(of: &Deployment) -> bool {
+    of.approval.as_ref().is_some_and(|approval| approval.may_approve == Some(true))
 }
 
 fn row(of: &Deployment) -> Option<Value> {
@@ -149,11 +185,15 @@ fn row(of: &Deployment) -> Option<Value> {
     let plan = of.plan.as_ref();
     let summary =
         plan.map(|plan| canyon_domain::kept_plan::PlanSummary::from(plan.summary).to_string());
+    let checks: Vec<_> =
+        approval.checks.iter().map(|check| format!("{}: {}", check.id, check.status)).collect();
     Some(json!({
         "id": of.id, "project": of.project_id, "environment": of.env_id, "plan": summary,
         "plan_digest": plan.map(|plan| &plan.digest),
         "given": format!("{} of {}", approval.given, approval.needed),
+        "checks": checks.join(", "),
         "expires_at": approval.expires_at,
+        "may_approve": approval.may_approve,
         "requested_by": of.created_by_name.clone().unwrap_or_else(|| of.created_by.to_string()),
     }))
 }

@@ -1,5 +1,8 @@
 //! `canyon drift`: what differs from what was deployed last.
 
+mod resource_check;
+
+use self::resource_check::ResourceCheck;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
@@ -9,8 +12,9 @@ use crate::retry::retry_call;
 use crate::table::printable;
 use crate::{follow, summary};
 use canyon_api::client::Client;
-use canyon_api::drift::{DriftDetails, DriftedResource};
+use canyon_api::drift::{DriftDetails, DriftedContainer, DriftedResource};
 use canyon_domain::drift::{DriftKind, DriftStatus};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -23,7 +27,8 @@ Examples:
   canyon drift
   canyon drift shop --status drifted
   canyon drift shop dev
-  canyon drift check shop dev --wait"
+  canyon drift check shop dev --wait
+  canyon drift check shop dev --resource s3#photos --wait"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -46,6 +51,9 @@ enum Action {
         project: String,
         /// The environment
         environment: String,
+        /// Run the `check` of the container job that has created this resource instead
+        #[arg(long, value_name = "RESOURCE")]
+        resource: Option<String>,
         /// Wait for the result. The exit code is 0 if nothing differs, 2 if something does, and 1 if the check failed
         #[arg(long)]
         wait: bool,
@@ -62,8 +70,12 @@ pub(crate) async fn run(
 ) -> Result<Exit, CliError> {
     let Arguments { what, project, environment, status } = arguments;
     match (what, project, environment) {
-        (Some(Action::Check { project, environment, wait, timeout }), _, _) => {
+        (Some(Action::Check { project, environment, resource, wait, timeout }), _, _) => {
             let of = Resource::environment(project.clone(), environment.clone());
+            if let Some(resource) = resource {
+                let check = ResourceCheck { environment: of, resource, wait, timeout };
+                return check.run(client, output).await;
+            }
             let begin = async || client.check_drift(&project, &environment).await;
             let check = retry_call(output, "retrying", begin).await?;
             let id = check.id.to_string();
@@ -155,7 +167,7 @@ fn text(details: &DriftDetails) -> String {
             drift.num_resources
         ),
     };
-    if let Some(until) = drift.reconcile_suspended_until {
+    if let Some(until) = drift.reconcile_suspended_until.filter(|until| *until > Timestamp::now()) {
         _ = writeln!(
             text,
             "drift leads to no deployment until {until}: it came back after two of them"
@@ -180,6 +192,12 @@ fn text(details: &DriftDetails) -> String {
     }
     if *truncated {
         text.push_str("... and more\n");
+    }
+    for DriftedContainer { resource, checked_at, .. } in &details.drifted_resources {
+        _ = writeln!(
+            text,
+            "resource {resource} is not as its last deployment has left it, as checked at {checked_at}"
+        );
     }
     text
 }

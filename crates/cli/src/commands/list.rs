@@ -74,7 +74,7 @@ enum What {
     },
     /// Deployments whose plans wait for approval
     #[command(visible_alias = "approval")]
-    Approvals,
+    Approvals(approve::List),
     /// Deployments, newest first
     #[command(visible_alias = "deployment")]
     Deployments {
@@ -156,7 +156,7 @@ pub(crate) async fn run(
             (Kind::Agent, None, filter.into_iter().collect())
         }
         What::Tokens => (Kind::Token, None, vec![]),
-        What::Approvals => return approve::list(client, output).await,
+        What::Approvals(given) => return approve::list(given, client, output).await,
         What::Deployments {
             project,
             environment,

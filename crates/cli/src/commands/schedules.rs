@@ -3,6 +3,7 @@
 use crate::assignment::Step;
 use crate::body::{BodyArguments, assigned};
 use crate::confirm;
+use crate::environment_facts::EnvironmentFacts;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
@@ -35,9 +36,19 @@ pub(crate) struct Written {
     one: One,
     #[command(flatten)]
     body: BodyArguments,
-    /// Do not ask for confirmation of a schedule that destroys
+    #[command(flatten)]
+    confirmed: Confirmed,
+}
+
+/// The answers in advance to both questions about a schedule that destroys.
+#[derive(Debug, clap::Args)]
+struct Confirmed {
+    /// Do not ask whether a schedule may destroy
     #[arg(long)]
     yes: bool,
+    /// Do not ask for the name of the environment that a schedule destroys: it is this one
+    #[arg(long, value_name = "ENVIRONMENT")]
+    confirm: Option<String>,
 }
 
 /// A schedule to delete.
@@ -104,23 +115,42 @@ impl One {
         }
     }
 
-    /// Asks before a schedule that destroys is written.
+    /// Asks twice before a schedule that destroys is written: whether it may, and for the name of the environment.
     async fn confirm(
         &self,
         body: &Map<String, Value>,
-        yes: bool,
+        given: &Confirmed,
+        client: &Client,
         output: Output,
     ) -> Result<(), CliError> {
         if body.get("kind").and_then(Value::as_str) != Some("destroy") {
             return Ok(());
         }
-        let Place { project, environment, .. } = &self.place;
+        // It destroys nothing until an update enables it, and that update asks.
+        if body.get("enabled") == Some(&Value::Bool(false)) {
+            return Ok(());
+        }
+        let Place { project, environment } = &self.place;
         let times = times(&Value::Object(body.clone()));
         let action = format!(
             "let schedule `{}` destroy everything in the state of {project}/{environment} {times}",
             self.id
         );
-        asked(&action, yes, output).await
+        let name = given.confirm.as_deref();
+        confirm::require_yes(given.yes, &action)?;
+        confirm::require_name(name, environment, &action)?;
+        if !given.yes {
+            let of = Resource::environment(project.clone(), environment.clone());
+            output.notice(&EnvironmentFacts::read(client, &of).await?.describe());
+            confirm::ask(&action, confirm::ctrl_c(), output).await?;
+        }
+        if name.is_some() {
+            return Ok(());
+        }
+        let question = format!(
+            "It destroys without a further question. Type the name of the environment, `{environment}`:"
+        );
+        confirm::ask_for(&question, environment, confirm::ctrl_c(), output).await
     }
 }
 
@@ -135,7 +165,7 @@ pub(crate) async fn create(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let Written { one, body, yes } = given;
+    let Written { one, body, confirmed } = given;
     let mut body = body.body()?;
     let id = Value::String(one.id.clone());
     if body.insert("id".to_owned(), id.clone()).is_some_and(|other| other != id) {
@@ -144,7 +174,7 @@ pub(crate) async fn create(
             "remove `id` from the document, or give the same id",
         ));
     }
-    one.confirm(&body, yes, output).await?;
+    one.confirm(&body, &confirmed, client, output).await?;
     match client.create(&one.place.path(), &Value::Object(body)).await {
         Ok(made) => {
             output.notice(&format!("created schedule `{}`", one.full_name()));
@@ -161,7 +191,7 @@ pub(crate) async fn update(
     client: &Client,
     output: Output,
 ) -> Result<Exit, CliError> {
-    let Written { one, body, yes } = given;
+    let Written { one, body, confirmed } = given;
     let (documents, assignments) = (body.documents()?, body.assignments()?);
     let root = |step: Option<&Step>| match step {
         Some(Step::Key(name)) => Some(name.clone()),
@@ -180,7 +210,7 @@ pub(crate) async fn update(
     changed.extend(documents);
     let changed = assigned(changed, &assignments)?;
     let changed = changed.into_iter().filter(|(_, value)| !value.is_null()).collect();
-    one.confirm(&changed, yes, output).await?;
+    one.confirm(&changed, &confirmed, client, output).await?;
     match client.put(&one.path(), &Value::Object(changed)).await {
         Ok(changed) => {
             output.notice(&format!("updated schedule `{}`", one.full_name()));

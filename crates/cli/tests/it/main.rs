@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
+mod approvals;
 mod audit;
 mod canned_server;
 mod commands;
@@ -12,6 +13,7 @@ mod contexts;
 mod deploying;
 mod deploying_here;
 mod deployments;
+mod drift;
 mod exit_codes;
 mod invocation;
 mod manners;

@@ -37,7 +37,8 @@ fn a_list_for_a_name_that_does_not_exist_is_no_empty_list() {
     let nothing = || json(200, &value!({"items": []}));
     let projects = || json(200, &value!({"items": [{"id": "shop"}, {"id": "blog"}]}));
     let missing = json(404, &value!({"error": "API-404", "message": "there is no project `shpo`"}));
-    for call in ["list deployments --project shpo", "status shpo"] {
+    for call in ["list deployments --project shpo", "list approvals --project shpo", "status shpo"]
+    {
         let server = CannedServer::start([
             ("GET /deployments", nothing()),
             ("GET /projects/shpo", missing.clone()),

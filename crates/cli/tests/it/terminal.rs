@@ -61,7 +61,11 @@ impl Terminal {
 
     /// Types `text` when the program asks.
     pub(crate) fn answer(&mut self, text: &str) -> &mut Self {
-        self.until("Only `yes` is accepted: ");
+        self.until("Only `yes` is accepted: ").types(text)
+    }
+
+    /// Types `text`.
+    pub(crate) fn types(&mut self, text: &str) -> &mut Self {
         self.keyboard.write_all(text.as_bytes()).unwrap();
         self
     }

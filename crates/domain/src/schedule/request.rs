@@ -3,7 +3,9 @@
 use super::{OnMissed, ScheduleSettings, ScheduledWork, Times};
 use crate::cron::Cron;
 use crate::field_error::FieldErrors;
+use crate::resource_name::InvalidResourceName;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
 
 /// The time zone of a cron expression without one.
 const DEFAULT_ZONE: &str = "UTC";
@@ -12,6 +14,8 @@ const MAX_EVERY_SECONDS: u32 = 366 * 24 * 3600;
 const MAX_AHEAD: SignedDuration = SignedDuration::from_hours(5 * 366 * 24);
 /// The most bytes of `spec`: the schedule is written as a whole at each run.
 const MAX_SPEC_BYTES: usize = 64 * 1024;
+/// The most characters of an unknown member's name that an answer repeats.
+const MAX_SHOWN_NAME: usize = 60;
 
 /// The fields of a request, as they were given.
 #[derive(Clone, Debug, Default)]
@@ -57,8 +61,8 @@ impl RequestedSchedule<'_> {
         if self.reconcile == Some(true) && self.kind != "drift" {
             faults.add("reconcile", "goes only with `kind: drift`");
         }
-        if self.spec.is_some() && self.kind != "deploy" {
-            faults.add("spec", "goes only with `kind: deploy`");
+        if self.spec.is_some() && !matches!(self.kind, "deploy" | "container-check") {
+            faults.add("spec", "goes only with `kind: deploy` and `kind: container-check`");
         }
         if self.spec.as_ref().is_some_and(|text| text.len() > MAX_SPEC_BYTES) {
             faults.add("spec", format!("has at most {MAX_SPEC_BYTES} bytes"));
@@ -67,8 +71,43 @@ impl RequestedSchedule<'_> {
             "drift" => Some(ScheduledWork::Drift { reconcile: self.reconcile.unwrap_or(false) }),
             "deploy" => Some(ScheduledWork::Deploy { spec: self.spec.clone() }),
             "destroy" => Some(ScheduledWork::Destroy),
+            "container-check" => self.container_check(faults),
             _ => {
-                faults.add("kind", "is `drift`, `deploy` or `destroy`");
+                faults.add("kind", "is `drift`, `deploy`, `destroy` or `container-check`");
+                None
+            }
+        }
+    }
+
+    /// `spec` of a check: `{resource: NAME}`.
+    fn container_check(&self, faults: &mut FieldErrors) -> Option<ScheduledWork> {
+        const MISSING: &str = "is required with `kind: container-check`, such as `s3#photos`";
+        let Some(spec) = &self.spec else {
+            faults.add("spec.resource", MISSING);
+            return None;
+        };
+        let Ok(members) = serde_json::from_str::<Map<String, Value>>(spec) else {
+            faults.add("spec", "must be an object");
+            return None;
+        };
+        for name in members.keys().filter(|name| *name != "resource") {
+            let name: String = name.chars().take(MAX_SHOWN_NAME).collect();
+            faults.add(
+                format!("spec.{name}"),
+                "is unknown: with `kind: container-check`, `spec` has `resource` alone",
+            );
+        }
+        let named = match members.get("resource") {
+            None => Err(MISSING.to_owned()),
+            Some(Value::String(text)) => {
+                text.parse().map_err(|error: InvalidResourceName| error.to_string())
+            }
+            Some(_) => Err("must be a text".to_owned()),
+        };
+        match named {
+            Ok(resource) => Some(ScheduledWork::ContainerCheck { resource }),
+            Err(reason) => {
+                faults.add("spec.resource", reason);
                 None
             }
         }

@@ -73,7 +73,7 @@ async fn body(mut response: Response) -> Result<Vec<u8>, String> {
 }
 
 /// The innermost cause: the outer ones only state that the call failed.
-pub(super) fn reason(error: &dyn Error) -> String {
+pub(crate) fn reason(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;

@@ -15,4 +15,5 @@ mod gcp;
 mod harness;
 mod rotation;
 mod servers;
+mod signed_requests;
 mod tenants;

@@ -208,6 +208,7 @@ fn launcher(app: App) -> Launcher {
         last_job_lists: Arc::default(),
         limits: Arc::default(),
         publisher: None,
+        signed_requests: None,
     }
 }
 

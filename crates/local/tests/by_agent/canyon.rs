@@ -98,6 +98,7 @@ impl Canyon {
             display_name: DisplayName::from_id("testing"),
             deletion_protection: None,
             approval: None,
+            policy: None,
             created_at: now,
         };
         let project = Project {
@@ -276,6 +277,7 @@ fn environment(job: &JobRef, now: Timestamp) -> Environment {
         secret_inputs: Vec::new(),
         deletion_protection: None,
         type_approval: None,
+        type_policy: None,
         approval: None,
         drift: None,
         removed_by: None,
@@ -323,6 +325,7 @@ fn queued(job: &JobRef, environment: &Environment, now: Timestamp) -> Deployment
         approval: None,
         plan: None,
         drift: None,
+        policy: None,
         role: None,
         logs_removed: None,
         completed_at: None,

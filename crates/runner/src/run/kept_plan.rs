@@ -4,8 +4,9 @@ use super::Run;
 use crate::applying::Applying;
 use crate::backoff::Backoff;
 use crate::event::{Changes, Operation};
+use crate::mask::Mask;
 use crate::plan_archive::{self, FolderRecord};
-use crate::plan_changes::PlanChanges;
+use crate::plan_changes::{self, PlanChanges};
 use crate::session::ApiConnection;
 use crate::stop::StopRequest;
 use crate::tofu::Tofu;
@@ -42,8 +43,21 @@ impl Run {
         }
     }
 
+    /// Shows a plan that this run does not apply, and keeps it.
+    pub(super) async fn keep_for_readers(
+        &mut self,
+        tofu: &Tofu,
+        api: &ApiConnection,
+        has_changes: bool,
+    ) {
+        if has_changes {
+            self.show_plan(tofu).await;
+        }
+        self.kept_plan = self.keep_plan(tofu, api, has_changes).await;
+    }
+
     /// Stores the plan, if it is to be kept. A plan that cannot be kept is a plan nevertheless.
-    pub(super) async fn keep_plan(
+    async fn keep_plan(
         &mut self,
         tofu: &Tofu,
         api: &ApiConnection,
@@ -101,11 +115,29 @@ impl Run {
         self.store_changes(api, key, changes, before).await
     }
 
-    /// The changes of the plan, for people.
-    async fn plan_changes(&self, tofu: &Tofu) -> Result<PlanChanges, String> {
+    /// The plan as JSON.
+    pub(super) async fn plan_as_json(&self, tofu: &Tofu) -> Result<Vec<u8>, String> {
         let path = self.workspace.path(workspace::PLAN);
-        let path = path.to_string_lossy();
-        let document = tofu.answer(&["show", "-json", "-no-color", &path], SHOW_TIME).await?;
+        tofu.answer(&["show", "-json", "-no-color", &path.to_string_lossy()], SHOW_TIME).await
+    }
+
+    /// What hides the sensitive values of the plan in a text.
+    pub(super) async fn plan_mask(&mut self, tofu: &Tofu) -> Result<Mask, String> {
+        let document = match self.shown_plan.take() {
+            Some(document) => document,
+            None => self.plan_as_json(tofu).await?,
+        };
+        let mask = plan_changes::mask_of(&document).map_err(|error| error.to_string());
+        self.shown_plan = Some(document);
+        mask
+    }
+
+    /// The changes of the plan, for people.
+    async fn plan_changes(&mut self, tofu: &Tofu) -> Result<PlanChanges, String> {
+        let document = match self.shown_plan.take() {
+            Some(document) => document,
+            None => self.plan_as_json(tofu).await?,
+        };
         let masked = |text: &str| self.transcript.log.masked(text);
         PlanChanges::read(&document, &masked).map_err(|error| error.to_string())
     }

@@ -24,6 +24,11 @@ impl Run {
             Ok(text) => String::from_utf8_lossy(&text).trim().to_owned(),
             Err(error) => return self.warn(&format!("cannot show the attributes: {error}")),
         };
+        // OpenTofu prints a sensitive value where the provider has copied it to an attribute that is not marked.
+        let text = match self.plan_mask(tofu).await {
+            Ok(mask) => mask.text(&text),
+            Err(error) => return self.warn(&format!("cannot show the attributes: {error}")),
+        };
         let text = render::shortened(&text, MAX_PLAN_TEXT);
         self.transcript.log.line(&text);
         self.record_in_clear(&event::plan_text(&text));

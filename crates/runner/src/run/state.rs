@@ -11,6 +11,7 @@ use canyon_domain::deployment::Mode;
 use canyon_domain::environment_state::{StateFacts, compare};
 use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::job::StateTask;
+use canyon_domain::plan_task::PlanTask;
 use canyon_domain::resource_count::Resources;
 use canyon_domain::unfinished_run::UnfinishedRun;
 use std::fmt::Display;
@@ -295,10 +296,11 @@ impl Run {
         }
     }
 
-    /// Counts the resources of the state that was seen, if the plan has read only a part of them: the lines of such a run
-    /// do not show how many there are.
-    pub(super) fn count_after_partial_plan(&mut self) {
-        if self.job.bundle.options.is_partial() {
+    /// Counts the resources of the state that was seen, if this run has planned only a part of them, or nothing: its lines do not
+    /// show how many there are.
+    pub(super) fn count_by_state(&mut self) {
+        let has_planned = !matches!(self.job.plan, Some(PlanTask::Apply { .. }));
+        if self.job.bundle.options.is_partial() || !has_planned {
             let seen = self.state.seen.as_ref();
             self.transcript.facts.state =
                 seen.map_or(StateSize::Unknown, |seen| StateSize::Counted(seen.facts.resources));

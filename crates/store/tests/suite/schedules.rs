@@ -22,6 +22,7 @@ on_each_table!(
     of_two_that_take_the_same_due_time_one_moves_it_on,
     an_environment_takes_its_schedules_with_it_and_no_others,
     an_expired_schedule_is_not_due,
+    a_schedule_is_due_by_its_next_announcement_and_then_by_its_due_time,
 );
 
 /// A schedule whose first due time is at this second.
@@ -154,4 +155,24 @@ async fn an_expired_schedule_is_not_due(table: Table) {
     assert_eq!(table.expire_schedule(org, &one, at(1_000)).await.unwrap(), Saved::Yes);
     assert_eq!(table.expire_schedule(org, &one, at(1_000)).await.unwrap(), Saved::Lost);
     assert_eq!(due(&table, 9_000, 10).await, [""; 0]);
+}
+
+async fn a_schedule_is_due_by_its_next_announcement_and_then_by_its_due_time(table: Table) {
+    let (org, env) = (OrgUuid(Uuid::now_v7()), env_uuid());
+    let one = Schedule { next_announcement: Some(at(400)), ..schedule(env, "friday", 4_000) };
+    table.create_schedule(org, &one, &record()).await.unwrap();
+    assert_eq!(due(&table, 399, 10).await, [""; 0]);
+    assert_eq!(due(&table, 400, 10).await, ["friday"]);
+    // Of two processes that have published the announcement, one writes.
+    let taken = race(|_| {
+        let (table, mut one) = (table.clone(), one.clone());
+        async move {
+            one.record_announcement(at(401));
+            table.save_schedule(org, &one, None).await.unwrap()
+        }
+    })
+    .await;
+    assert_eq!(crate::world::count(&taken, &Saved::Yes), 1, "{taken:?}");
+    assert_eq!(due(&table, 3_999, 10).await, [""; 0]);
+    assert_eq!(due(&table, 4_000, 10).await, ["friday"]);
 }

@@ -78,6 +78,7 @@ pub(crate) fn env_type(name: &str) -> EnvironmentType {
         display_name: DisplayName::from_id(name),
         deletion_protection: None,
         approval: None,
+        policy: None,
         created_at: at(0),
     }
 }
@@ -130,6 +131,7 @@ pub(crate) fn environment(project: &str, name: &str) -> Environment {
         secret_inputs: Vec::new(),
         deletion_protection: None,
         type_approval: None,
+        type_policy: None,
         approval: None,
         drift: None,
         removed_by: None,
@@ -177,6 +179,7 @@ pub(crate) fn queued(environment: &Environment, second: i64) -> Deployment {
         approval: None,
         plan: None,
         drift: None,
+        policy: None,
         role: None,
         logs_removed: None,
         completed_at: None,
