@@ -77,7 +77,7 @@ struct Run {
     drift: Option<DriftReportBody>,
     /// What the job's policy says of the plan.
     policy: Option<PolicyReportBody>,
-    /// The plan as JSON, from its judgement until it is kept.
+    /// The plan as JSON, once it was read.
     shown_plan: Option<Vec<u8>>,
 }
 

@@ -223,6 +223,26 @@ output "word" {
 }
 
 #[test]
+fn the_text_of_a_plan_hides_a_sensitive_value_that_a_provider_has_copied() {
+    let home = Home::new();
+    // `output` of the resource has the value too, and OpenTofu does not mark that as sensitive.
+    let source = |word: &str| {
+        format!(
+            "variable \"word\" {{\n  sensitive = true\n  default   = \"{word}\"\n}}\n\
+             resource \"terraform_data\" \"one\" {{ input = var.word }}\n"
+        )
+    };
+    deploy(&home, &source("hush-hush-hush"));
+    let mut job = home.job(&source("another-secret"), &json!({ "plan_only": true }));
+    job["plan"] = json!({ "do": "keep", "key": KEY });
+    let server = Server::start(job);
+    assert_eq!(code(home.start(&server)), 0, "{}", server.plane().log());
+    let log = server.plane().log();
+    assert!(log.contains("terraform_data.one will be updated"), "{log}");
+    assert!(!log.contains("hush-hush-hush"), "{log}");
+}
+
+#[test]
 fn exactly_the_kept_plan_is_applied_whatever_the_module_says_by_then() {
     let home = Home::new();
     let stored = plan(&home, &one("planned"), &json!({}));

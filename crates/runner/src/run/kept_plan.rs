@@ -121,12 +121,17 @@ impl Run {
         tofu.answer(&["show", "-json", "-no-color", &path.to_string_lossy()], SHOW_TIME).await
     }
 
+    /// The plan as JSON, out of where it is kept: OpenTofu makes it once. The caller puts it back.
+    async fn take_shown_plan(&mut self, tofu: &Tofu) -> Result<Vec<u8>, String> {
+        match self.shown_plan.take() {
+            Some(document) => Ok(document),
+            None => self.plan_as_json(tofu).await,
+        }
+    }
+
     /// What hides the sensitive values of the plan in a text.
     pub(super) async fn plan_mask(&mut self, tofu: &Tofu) -> Result<Mask, String> {
-        let document = match self.shown_plan.take() {
-            Some(document) => document,
-            None => self.plan_as_json(tofu).await?,
-        };
+        let document = self.take_shown_plan(tofu).await?;
         let mask = plan_changes::mask_of(&document).map_err(|error| error.to_string());
         self.shown_plan = Some(document);
         mask
@@ -134,12 +139,11 @@ impl Run {
 
     /// The changes of the plan, for people.
     async fn plan_changes(&mut self, tofu: &Tofu) -> Result<PlanChanges, String> {
-        let document = match self.shown_plan.take() {
-            Some(document) => document,
-            None => self.plan_as_json(tofu).await?,
-        };
+        let document = self.take_shown_plan(tofu).await?;
         let masked = |text: &str| self.transcript.log.masked(text);
-        PlanChanges::read(&document, &masked).map_err(|error| error.to_string())
+        let changes = PlanChanges::read(&document, &masked).map_err(|error| error.to_string());
+        self.shown_plan = Some(document);
+        changes
     }
 
     async fn store_changes(
