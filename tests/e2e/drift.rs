@@ -122,9 +122,20 @@ async fn a_file_that_is_edited_elsewhere_is_drift_until_a_deployment_puts_it_rig
     let found = site.drift().await;
     assert_eq!((found.drift.status, found.drift.num_ignored), (DriftStatus::InSync, 1));
     assert!(found.changes[0].ignored);
+    let text = site.server.canyon(&["drift", PROJECT, ENV]);
+    let text = text.done();
+    assert!(text.contains("1 ignored by the environment's `drift_ignore`"), "{text}");
     update("--set-yaml=drift_ignore: []");
     assert_succeeded(&site.checked().await);
     assert_eq!(site.drift().await.drift.status, DriftStatus::Drifted);
+
+    // A check that fails says nothing about drift.
+    let (mirror, away) = (site.server.path("mirror"), site.server.path("away"));
+    fs::rename(&mirror, &away).unwrap();
+    let failed = check(&site);
+    assert_eq!(failed.code, 1, "{}", failed.snapshot());
+    assert_eq!(site.drift().await.drift.status, DriftStatus::Failed);
+    fs::rename(&away, &mirror).unwrap();
 
     let again = site.deploy(inline(module(&folder))).await;
     assert_eq!(counts(&again), (1, 0, 0));

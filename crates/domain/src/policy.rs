@@ -20,6 +20,8 @@ pub const DEFAULT_TIMEOUT: u32 = 10;
 const MAX_NAME: usize = 100;
 /// Maximum number of messages of each kind that a run reports.
 pub const MAX_MESSAGES: usize = 50;
+/// Maximum number of messages of each kind in the log of a run.
+pub const MAX_LOGGED: usize = 1_000;
 /// Maximum length of a message, in characters.
 pub const MAX_MESSAGE: usize = 500;
 /// The messages that a deployment's record has itself have at most so many bytes: a record is written with each report, and

@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use crate::functions::declares;
 use crate::{DENY, PACKAGE, WARN};
-use canyon_domain::policy::{Findings, MAX_MESSAGES};
+use canyon_domain::policy::{Findings, MAX_LOGGED};
 use regorus::{Engine, Value};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -69,7 +69,7 @@ fn messages(engine: &mut Engine, rule: &str) -> Result<(Vec<String>, u32), Fault
                 "`{path}` has a member that is neither a text nor an object with the text `msg`"
             ))
         })?;
-        if found.len() < MAX_MESSAGES {
+        if found.len() < MAX_LOGGED {
             // Not shortened here: a secret that is cut is not masked any more.
             let bytes = message.len();
             let is_short = bytes <= LONGEST;

@@ -86,6 +86,8 @@ async fn a_schedule_is_created_read_listed_replaced_and_deleted_with_audit_recor
     let again = api.post(PATH, hourly(&json!({}))).await;
     assert_eq!(again.0, 409);
     assert!(message(&again).contains("has a schedule `nightly` already"), "{again:?}");
+    let (status, without_zone) = put(&api, &api.ours.deployer, &hourly(&json!({}))).await;
+    assert_eq!((status, &without_zone["timezone"]), (200, &json!("UTC")));
 
     let body =
         json!({ "kind": "destroy", "at": "2026-02-01T04:00:00+01:00", "on_missed": "run_once" });

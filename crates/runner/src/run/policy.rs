@@ -12,7 +12,7 @@ use canyon_domain::deployment::Mode;
 use canyon_domain::failure::{Failure, FailureClass, Phase, shortened_to};
 use canyon_domain::job::Job;
 use canyon_domain::plan_task::PlanTask;
-use canyon_domain::policy::{Findings, JobPolicy, MAX_MESSAGE};
+use canyon_domain::policy::{Findings, JobPolicy, MAX_MESSAGE, MAX_MESSAGES};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -63,8 +63,7 @@ impl Run {
                 denied: findings.denied.iter().map(|text| masked(text)).collect(),
                 warnings: findings.warnings.iter().map(|text| masked(text)).collect(),
                 ..findings
-            }
-            .limited(),
+            },
             Evaluated::Answered(Answer::Failed(fault)) => {
                 let text = shortened_to(&masked(&fault.to_string()), MAX_MESSAGE);
                 return Err(self.without_details(config(&format!("POLICY_FAILED: {text}"))));
@@ -87,19 +86,21 @@ impl Run {
         self.report_findings(policy, findings)
     }
 
-    /// Shows and reports what the policy says.
+    /// Logs what the policy says, and reports the first messages.
     fn report_findings(&mut self, policy: JobPolicy, findings: Findings) -> Result<(), Failure> {
         let Findings { num_denied, num_warnings, .. } = findings;
         let step = format!(
             "the policy of the environment type: {num_denied} denied, {num_warnings} warnings"
         );
         self.transcript.log.step(&step);
-        for message in &findings.warnings {
-            self.warn(&format!("policy: {message}"));
+        for (place, message) in findings.warnings.iter().enumerate() {
+            let message = format!("policy: {message}");
+            if place < MAX_MESSAGES { self.warn(&message) } else { self.transcript.log.warn(&message) }
         }
         for message in &findings.denied {
             self.transcript.log.error(&format!("policy: {message}"));
         }
+        let findings = findings.limited();
         let denial = (num_denied > 0).then(|| self.denial(&findings));
         let mut report = PolicyReportBody::new(policy.digest, findings);
         if self.transcript.is_sealed() {
