@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the test programs that cargo has built, several side by side, and prints the result of each.
 
-    cargo test --no-run --message-format json ... | tests/programs.py [--slots N] [--seconds N] [--first PROGRAM...] [--part PROGRAM MODULE] [--after FILE PROGRAM...] [--without PROGRAM...] [--threads N PROGRAM...]
+    cargo test --no-run --message-format json ... | tests/programs.py [--slots N] [--seconds N] [--first PROGRAM...] [--without PROGRAM...] [--threads N PROGRAM...]
 
 Cargo runs one program after the other. Most of Canyon's tests wait for processes, clocks and networks, so a single
 program leaves a processor idle. `--first PROGRAM...` start first, in this order; then the others, the longest first, by
@@ -9,15 +9,13 @@ their durations in the last run on this machine.
 
 Each program's output is in the folder of logs. When a program ends, its result is printed; if it failed, its failures too.
 A program's name is the folder of its package and its own name: functions-api.
-`--part PROGRAM MODULE` runs the tests of a module as a program of their own, which is called PROGRAM-MODULE.
-`--after FILE PROGRAM...` delays these programs until another process has created FILE. `--without PROGRAM...` omits these.
+`--without PROGRAM...` omits these.
 `--threads N PROGRAM...` runs N tests of each of these side by side: their tests wait for processes most of the time. The
 others run as many as there are processors.
 Programs that still run after `--seconds` are killed and count as failed.
 """
 
 import argparse
-import copy
 import json
 import os
 import pathlib
@@ -40,18 +38,9 @@ class Program:
         target = message["target"]
         kind = "" if "test" in target["kind"] else f"-{target['kind'][0]}"
         self.name = f"{package.name}{kind}-{target['name']}"
-        self.folder, self.command = package, [message["executable"]]
+        self.folder, self.executable = package, message["executable"]
         self.log = LOGS / f"{self.name}.log"
         self.process = self.started = self.threads = None
-
-    def part(self, module):
-        """The tests of this module, which this program then omits."""
-        part = copy.copy(self)
-        part.name = f"{self.name}-{module}"
-        part.log = LOGS / f"{part.name}.log"
-        part.command = [*self.command, f"{module}::"]
-        self.command = [*self.command, "--skip", f"{module}::"]
-        return part
 
     def start(self):
         # cargo sets this variable and a test may read it. The session allows ending a hung test with all its processes.
@@ -59,7 +48,7 @@ class Program:
         if self.threads:
             environment["RUST_TEST_THREADS"] = self.threads
         self.started = time.monotonic()
-        self.process = subprocess.Popen(self.command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen([self.executable], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                                         stdout=self.log.open("wb"), stderr=subprocess.STDOUT, start_new_session=True)
 
     def end(self):
@@ -93,21 +82,14 @@ def programs(messages):
             yield Program(message)
 
 
-def held_back(program, after):
-    return any(program.name in names and not pathlib.Path(file).exists() for file, *names in after)
-
-
 def run(waiting, options):
     """Runs all of them, and returns the names of those that failed and how long each took."""
     running, failed, took, deadline = [], [], {}, time.monotonic() + options.seconds
     try:
         while waiting or running:
-            for program in [program for program in waiting if not held_back(program, options.after)]:
-                if len(running) == options.slots:
-                    break
-                waiting.remove(program)
-                running.append(program)
-                program.start()
+            while waiting and len(running) < options.slots:
+                running.append(waiting.pop(0))
+                running[-1].start()
             late = time.monotonic() > deadline
             for program in running[:]:
                 if late:
@@ -133,17 +115,13 @@ def main():
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--first", nargs="+", default=[], metavar="PROGRAM")
-    parser.add_argument("--part", nargs=2, action="append", default=[], metavar=("PROGRAM", "MODULE"))
-    parser.add_argument("--after", nargs="+", action="append", default=[], metavar=("FILE", "PROGRAM"))
     parser.add_argument("--without", nargs="+", default=[], metavar="PROGRAM")
     parser.add_argument("--threads", nargs="+", action="append", default=[], metavar=("N", "PROGRAM"))
     options = parser.parse_args()
     LOGS.mkdir(parents=True, exist_ok=True)
     known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
     found = list(programs(sys.stdin))
-    found += [program.part(module) for whole, module in options.part for program in found if program.name == whole]
-    named = {name for _, *names in options.after + options.threads for name in names}
-    named.update(options.first, options.without, (whole for whole, _ in options.part))
+    named = {name for _, *names in options.threads for name in names}.union(options.first, options.without)
     if unknown := named - {program.name for program in found}:
         sys.exit(f"programs.py: cargo built no test program {' '.join(sorted(unknown))}")
     chosen = [program for program in found if program.name not in options.without]

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A debug machine that also compiles is slow; a program that does not start must not hang the tests.
-const START: Duration = Duration::from_mins(1);
+const START: Duration = Duration::from_mins(3);
 /// Below the ports that the system assigns to sockets without one (`ip_local_port_range`, from 32768 on), so that no
 /// socket takes a port before a slow program binds it.
 const PORTS: Range<u16> = 25_000..30_000;
