@@ -44,6 +44,7 @@ mod git_credentials;
 mod held_jobs;
 mod idempotency;
 pub(crate) mod identity_providers;
+mod job_description;
 mod job_hints;
 mod job_inputs;
 pub mod job_tokens;
@@ -70,6 +71,7 @@ mod resource_jobs;
 mod results;
 mod retention;
 mod review_rights;
+mod run_token;
 mod runner_checks;
 pub(crate) mod runner_profiles;
 mod runner_rules;
@@ -99,6 +101,7 @@ mod waiting;
 mod watchers;
 
 pub(crate) use approvals::ReviewRequest;
+pub(crate) use run_token::RunToken;
 pub(crate) use runs::foreign_path;
 pub(crate) use sources::Source;
 

@@ -62,15 +62,15 @@ fn take_turn(
 }
 
 impl Launcher {
-    /// Writes the next attempt with the environment's turn and fence, then starts its job. If this
-    /// process dies in between, the attempt stays due, and the next call repeats the same start.
+    /// Writes the next attempt with the turn and fence of its environment, which was read after the deployment, then starts
+    /// its job. If this process dies in between, the attempt stays due, and the next call repeats the same start.
     pub(crate) async fn launch(
         &self,
         due: Due,
         mut deployment: Deployment,
         resolved: &ResolvedRunner,
+        found: Option<Environment>,
     ) -> Result<StepOutcome, LaunchError> {
-        let found = self.table.environment(due.org, &deployment.project, &deployment.env).await?;
         // Read the clock after the turn: so the record shows that the previous attempt ended before this one began.
         let now = self.clock.now();
         let Some(mut environment) = found.filter(|found| found.uuid == deployment.env_uuid) else {

@@ -9,6 +9,7 @@ use canyon_domain::attempt::Attempt;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deadline::{self, Observation, Step, next_step};
 use canyon_domain::deployment::Deployment;
+use canyon_domain::inventory::Environment;
 use canyon_domain::lifecycle;
 use canyon_domain::plan_check_answer;
 use canyon_domain::state_lock;
@@ -69,8 +70,10 @@ impl Launcher {
                 Box::pin(self.prove_lock_owner_gone(due, deployment, holder)).await?;
                 continue;
             }
-            let resolved = self.resolve_runner(due, &deployment).await?;
-            match Box::pin(self.apply_step(due, deployment, &resolved, why)).await? {
+            let (resolved, environment) =
+                Box::pin(self.resolve_with_environment(due, &deployment)).await?;
+            let step = self.apply_step(due, deployment, &resolved, environment, why);
+            match Box::pin(step).await? {
                 StepOutcome::Settled => return Ok(()),
                 StepOutcome::Changed => why = ReconcileTrigger::Due,
             }
@@ -83,6 +86,7 @@ impl Launcher {
         due: Due,
         mut deployment: Deployment,
         resolved: &ResolvedRunner,
+        environment: Option<Environment>,
         trigger: ReconcileTrigger,
     ) -> Result<StepOutcome, LaunchError> {
         let now = self.clock.now();
@@ -101,7 +105,7 @@ impl Launcher {
                 deployment.due_at = Some(until);
                 self.save(due, deployment).await
             }
-            Step::Launch => Box::pin(self.launch(due, deployment, resolved)).await,
+            Step::Launch => Box::pin(self.launch(due, deployment, resolved, environment)).await,
             Step::Start => Box::pin(self.start(due, deployment, resolved)).await,
             Step::Observe => self.observe(due, deployment, resolved).await,
             Step::Stop => self.stop(due, deployment, resolved, StopMode::Graceful).await,

@@ -8,6 +8,7 @@ use canyon_domain::defined_place::DefinedPlace;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgUuid, RunnerId};
+use canyon_domain::inventory::Environment;
 use canyon_domain::runner::{RunnerDefinition, RunnerType, Timeouts, timeouts::TimeoutSettings};
 use canyon_domain::state_home::StateHome;
 use canyon_domain::state_storage::StateStorage;
@@ -73,12 +74,36 @@ impl Launcher {
         due: Due,
         deployment: &Deployment,
     ) -> Result<ResolvedRunner, LaunchError> {
+        let runner = self.table.runner(due.org, &deployment.runner).await?;
+        self.resolve_found(due, deployment, runner).await
+    }
+
+    /// The runner, and the environment that a launch needs; in one request while the deployment waits for its launch.
+    pub(crate) async fn resolve_with_environment(
+        &self,
+        due: Due,
+        deployment: &Deployment,
+    ) -> Result<(ResolvedRunner, Option<Environment>), LaunchError> {
+        if deployment.open_attempt().is_some() {
+            return Ok((self.resolve_runner(due, deployment).await?, None));
+        }
+        let (runner, environment) = self.table.runner_and_environment(due.org, deployment).await?;
+        Ok((self.resolve_found(due, deployment, runner).await?, environment))
+    }
+
+    async fn resolve_found(
+        &self,
+        due: Due,
+        deployment: &Deployment,
+        runner: Option<RunnerRecord>,
+    ) -> Result<ResolvedRunner, LaunchError> {
         // An ended deployment only needs its job observed or removed: that needs no profile.
         let of = (!deployment.status.is_terminal()).then_some(deployment);
         let by = deployment.created_by;
         let agent = deployment.agent.clone().map(|id| ChosenAgent { id, by });
         let place = deployment.place.as_deref();
-        self.resolve_runner_for(due.org, &deployment.runner, of, place, agent).await
+        let found = (&deployment.runner, runner);
+        self.resolve_runner_for(due.org, found, of, place, agent).await
     }
 
     /// The runner `id` as it is now.
@@ -87,20 +112,21 @@ impl Launcher {
         org: OrgUuid,
         id: &RunnerId,
     ) -> Result<ResolvedRunner, LaunchError> {
-        self.resolve_runner_for(org, id, None, None, None).await
+        let runner = self.table.runner(org, id).await?;
+        self.resolve_runner_for(org, (id, runner), None, None, None).await
     }
 
-    /// The current runner `id`: with the profile that `deployment` uses, if one is given, then with the changes of
+    /// A runner as it was found: with the profile that `deployment` uses, if one is given, then with the changes of
     /// `place`, and only for `agent`, if one is named.
     async fn resolve_runner_for(
         &self,
         org: OrgUuid,
-        id: &RunnerId,
+        (id, runner): (&RunnerId, Option<RunnerRecord>),
         deployment: Option<&Deployment>,
         place: Option<&DefinedPlace>,
         agent: Option<ChosenAgent>,
     ) -> Result<ResolvedRunner, LaunchError> {
-        let Some(runner) = self.table.runner(org, id).await? else {
+        let Some(runner) = runner else {
             return Ok(ResolvedRunner::unavailable(format!("runner `{id}` was deleted")));
         };
         let Some(definition) = stored_definition(&runner) else {

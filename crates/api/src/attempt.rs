@@ -13,6 +13,7 @@ use crate::policy::PolicyReportBody;
 use canyon_domain::commit::Commit;
 use canyon_domain::failure::{Failure, Phase};
 use canyon_domain::fetched_module::FetchedModule;
+use canyon_domain::ids::{EnvId, ProjectId};
 use canyon_domain::job::Job;
 use canyon_domain::module_source::Digest;
 use canyon_domain::variables::secret_json::{self, SecretJson};
@@ -29,6 +30,16 @@ pub const DEPLOYMENT_TOKEN: &str = "x-deployment-token";
 /// ([`canyon_domain::job::FORMAT`]). Default: 1. It is a header because an earlier Canyon rejects
 /// unknown fields of the body.
 pub const JOB_FORMAT: &str = "canyon-job-format";
+
+/// Header of a result: the environment, in the form of [`environment_of`], which Canyon then reads together with the
+/// deployment. Without it Canyon finds it with the deployment. It is a header because an earlier Canyon rejects
+/// unknown fields of the body.
+pub const ENVIRONMENT_OF: &str = "canyon-environment";
+
+/// The value of [`ENVIRONMENT_OF`]: the project and the environment, such as `shop/dev`.
+pub fn environment_of(project: &ProjectId, env: &EnvId) -> String {
+    format!("{project}/{env}")
+}
 
 /// Header of the answer to a result: the attempt whose result Canyon has accepted, in the form of
 /// [`result_of`]. The body stays empty (204), as published.

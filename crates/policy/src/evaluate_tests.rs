@@ -71,10 +71,7 @@ fn many_messages_are_counted() {
         "package canyon\nwarn contains sprintf(\"%d\", [n]) if some n in numbers.range(1, 1200)",
     )
     .unwrap();
-    assert_eq!(
-        (found.warnings.len(), found.num_warnings, found.num_denied),
-        (MAX_LOGGED, 1200, 0)
-    );
+    assert_eq!((found.warnings.len(), found.num_warnings, found.num_denied), (MAX_LOGGED, 1200, 0));
 }
 
 #[test]

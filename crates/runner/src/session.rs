@@ -5,7 +5,7 @@ use crate::{backoff::Backoff, exit::Exit, settings::Settings, stop::Stop, stop::
 use bytes::Bytes;
 use canyon_api::attempt::{
     ClaimBody, DeploymentResultsUpdateBody, JudgeLockAnswer, JudgeLockBody, Offsets, ReportAnswer,
-    ReportBody, result_of,
+    ReportBody, environment_of, result_of,
 };
 use canyon_api::client::{Client, ClientError};
 use canyon_api::job_token::{IssueTokenBody, IssuedToken};
@@ -44,6 +44,8 @@ pub struct ApiConnection {
     client: Client,
     deployment: String,
     attempt: u32,
+    /// As [`environment_of`] writes it.
+    environment: String,
     report_format: u32,
 }
 
@@ -155,7 +157,7 @@ impl ApiConnection {
     ///
     /// As [`Client::post_result`].
     pub async fn post_result(&self, body: &DeploymentResultsUpdateBody) -> Result<(), ClientError> {
-        self.client.post_result(&self.deployment, self.attempt, body).await
+        self.client.post_result(&self.deployment, self.attempt, &self.environment, body).await
     }
 
     /// The module as a gzipped tar. One request without a retry; the digest is not verified.
@@ -203,6 +205,7 @@ pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
             Ok(claimed) => {
                 let token = SecretString::from(claimed.token);
                 let client = client.with_token(token.clone());
+                let environment = environment_of(&claimed.job.project_id, &claimed.job.env_id);
                 return Ok(Session {
                     job: claimed.job,
                     offsets: claimed.offsets,
@@ -213,6 +216,7 @@ pub async fn claim(settings: &Settings, stop: &Stop) -> Result<Session, Exit> {
                         client,
                         deployment,
                         attempt: settings.attempt,
+                        environment,
                         report_format: claimed.report_format,
                     },
                 });

@@ -23,8 +23,11 @@ pub const DELIVERY_TIMEOUT: Duration = Duration::from_mins(10);
 const AFTER_STOP: Duration = Duration::from_secs(3);
 /// How long a result waits for streams that do not come on, although Canyon answers.
 const STUCK: Duration = Duration::from_secs(15);
-/// The pause between two reports while there is something to ship.
+/// The pause between two reports while there is something to ship, and before the first one: a short run then needs none
+/// beside that of its apply and its result.
 const REPORT_PAUSE: Duration = Duration::from_millis(300);
+/// The most bytes of the streams in the report that an apply waits for.
+const WITH_APPLY: usize = 2 * 1024;
 
 /// How far a run has come. A later phase is more. For an apply, to know that it leaves resources behind is more, and
 /// that its state is unwritten is more still.
@@ -213,7 +216,9 @@ impl Shipper {
     /// The sign of life, the phase and the reason of a stop do not depend on the log: if a report with chunks fails, the
     /// next ones have none until one arrives, and chunks become smaller.
     pub async fn run(mut self) -> Vec<Chunk> {
-        let mut course = Course::default();
+        // The claim was the first sign of life.
+        let mut course = Course { reported: Some(Instant::now()), ..Course::default() };
+        self.pause(false).await;
         loop {
             let ended = *self.ended.borrow_and_update();
             let step = *self.step.borrow_and_update();
@@ -238,7 +243,8 @@ impl Shipper {
                 self.pause(ended).await;
                 continue;
             }
-            if course.chunks_failed || awaited || needs_reason {
+            let large = chunks.iter().map(|chunk| chunk.data.len()).sum::<usize>() > WITH_APPLY;
+            if course.chunks_failed || needs_reason || awaited && large {
                 chunks.clear();
             }
             let streams: Vec<_> = chunks.iter().map(|chunk| chunk.stream).collect();

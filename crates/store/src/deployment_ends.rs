@@ -12,6 +12,7 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::environment_end::AfterEnd;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::inventory::Environment;
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -38,11 +39,30 @@ impl Table {
         now: Timestamp,
         record: Option<&AuditRecord>,
     ) -> Result<Saved, StoreError> {
+        self.end_deployment_in(org, deployment, None, now, record).await
+    }
+
+    /// The same, with the deployment's environment as it was read before: it is read again only if it has changed since.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::end_deployment`].
+    pub async fn end_deployment_in(
+        &self,
+        org: OrgUuid,
+        deployment: &Deployment,
+        mut known: Option<Environment>,
+        now: Timestamp,
+        record: Option<&AuditRecord>,
+    ) -> Result<Saved, StoreError> {
         let mut deployment = deployment.clone();
         deployment.due_at = self.publishes_ends().then(|| now + PUBLISH_GRACE);
         let deployment = &deployment;
         for round in 0..MAX_TRIES {
-            let environment = self.environment(org, &deployment.project, &deployment.env).await?;
+            let environment = match known.take() {
+                Some(known) => Some(known),
+                None => self.environment(org, &deployment.project, &deployment.env).await?,
+            };
             let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
             let after_end = environment.as_ref().map(|found| found.after_end(deployment));
             let mut deployment = deployment.clone();

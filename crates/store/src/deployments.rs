@@ -75,13 +75,13 @@ pub enum EnvironmentChange<'a> {
 }
 
 #[derive(Deserialize)]
-struct BundleItem {
+pub(crate) struct BundleItem {
     pk: String,
     bundle: String,
 }
 
 impl BundleItem {
-    fn read(self) -> Result<Bundle, StoreError> {
+    pub(crate) fn read(self) -> Result<Bundle, StoreError> {
         serde_json::from_str(&self.bundle)
             .map_err(|source| StoreError::corrupt("read bundle", self.pk, source))
     }

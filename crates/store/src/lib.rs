@@ -33,6 +33,7 @@ pub mod inventory;
 pub mod issued_tokens;
 pub mod item_size;
 mod items;
+pub mod job_parts;
 pub mod keys;
 pub mod known_principals;
 pub mod meter;

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
-struct VariableSetItem {
+pub(crate) struct VariableSetItem {
     scope: VariableScope,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     env_type: Option<EnvTypeId>,
@@ -50,7 +50,7 @@ impl VariableSetItem {
         })
     }
 
-    fn read(self) -> Result<VariableSet, StoreError> {
+    pub(crate) fn read(self) -> Result<VariableSet, StoreError> {
         let corrupt =
             |source| StoreError::corrupt("read variables", self.scope.to_string(), source);
         let pairs: Vec<(VariableKey, Variable)> =

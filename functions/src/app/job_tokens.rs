@@ -4,13 +4,12 @@
 //! [`LIFE`] at most. The runner's current definition lists their audiences; those of secret stores are for the plan.
 
 use super::App;
+use super::run_token::{Proved, RunToken};
 use super::runners::stored_definition;
-use super::runs::Proved;
 use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use canyon_api::job_token::IssuedToken;
-use canyon_domain::attempt::SecretHash;
 use canyon_domain::causes::Causes;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::job_identity::{JobStatement, TokenPhase};
@@ -35,12 +34,12 @@ impl App {
     /// deployment only plans. 409 when the attempt is over, or has not reached the phase.
     pub(crate) async fn issue_token(
         &self,
-        of: AttemptRef,
-        token: &SecretHash,
+        mut token: RunToken,
         audience: &str,
         phase: TokenPhase,
     ) -> Result<IssuedToken, AppError> {
-        let Proved { deployment, over } = self.prove(of, token).await?;
+        let of = token.of;
+        let Proved { deployment, over, .. } = self.prove(&mut token).await?;
         let attempt = deployment.open_attempt().filter(|open| !over && open.number == of.number);
         let attempt = attempt.ok_or(Refused::Superseded)?;
         if !phase.is_reached(attempt.phase, deployment.plan_only) {

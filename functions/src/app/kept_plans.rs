@@ -2,6 +2,7 @@
 
 use super::App;
 use super::deploy::DeploymentRequest;
+use super::run_token::RunToken;
 use crate::app::error::AppError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +10,6 @@ use bytes::Bytes;
 use canyon_api::attempt::KeptPlanBody;
 use canyon_api::plan::{PLAN_FORMAT, Plan, PlanPage};
 use canyon_api::sealed_plan;
-use canyon_domain::attempt::SecretHash;
 use canyon_domain::deployment::{Deployment, Mode};
 use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_domain::inventory::Environment;
@@ -17,7 +17,6 @@ use canyon_domain::kept_plan::{KeptPlan, MAX_PAGES, MAX_PARTS};
 use canyon_domain::lifecycle::Refused;
 use canyon_domain::plan_task::{PlanPiece, PlanTask};
 use canyon_domain::principal::Principal;
-use canyon_identity::bearer::AttemptRef;
 use canyon_store::blob_keys::BlobKey;
 use std::borrow::Cow;
 
@@ -57,12 +56,12 @@ impl App {
     /// 401 when the token is not the attempt's; 409 when the attempt is over, or its plan is not kept.
     pub(crate) async fn keep_plan_piece(
         &self,
-        of: AttemptRef,
-        token: &SecretHash,
+        mut token: RunToken,
         piece: PlanPiece,
         sealed: Bytes,
     ) -> Result<(), AppError> {
-        let proved = self.prove(of, token).await?;
+        let of = token.of;
+        let proved = self.prove(&mut token).await?;
         if proved.over {
             return Err(Refused::Superseded.into());
         }
@@ -82,11 +81,11 @@ impl App {
     /// not stored.
     pub(crate) async fn plan_piece(
         &self,
-        of: AttemptRef,
-        token: &SecretHash,
+        mut token: RunToken,
         piece: PlanPiece,
     ) -> Result<Bytes, AppError> {
-        let proved = self.prove(of, token).await?;
+        let of = token.of;
+        let proved = self.prove(&mut token).await?;
         if proved.over {
             return Err(Refused::Superseded.into());
         }

@@ -1,6 +1,6 @@
 //! The result of a run, as its runner reports it.
 
-use super::runs::Proved;
+use super::run_token::{Proved, RunToken};
 use super::{App, kept_plans};
 use crate::app::error::AppError;
 use base64::Engine as _;
@@ -8,13 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use canyon_api::attempt::{
     DeploymentResultsUpdateBody, MAX_ADDRESSES, ResultStatus, StateReportBody, UnwrittenStateBody,
 };
-use canyon_domain::attempt::{ApplyNote, Outcome, SecretHash};
+use canyon_domain::attempt::{ApplyNote, Outcome};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::{Deployment, Mode, ResourceCounts, StoredResults};
 use canyon_domain::environment_state::{StateFacts, StateReport};
 use canyon_domain::failure::{Failure, FailureClass, shortened_to};
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
+use canyon_domain::inventory::Environment;
 use canyon_domain::lifecycle::{self, Refused};
 use canyon_domain::principal::Principal;
 use canyon_domain::variables::secret_json::SecretJson;
@@ -40,10 +41,10 @@ impl App {
     /// 401 when the token is not the attempt's; 409 when Canyon has ended the attempt without a result.
     pub(crate) async fn take_result(
         &self,
-        of: AttemptRef,
-        token: &SecretHash,
+        mut token: RunToken,
         body: &DeploymentResultsUpdateBody,
     ) -> Result<(), AppError> {
+        let of = token.of;
         let reported = outcome(body);
         // An invalid state report must not discard the rest of the result: the run has changed resources.
         let state = body.state.as_ref().and_then(|report| {
@@ -56,7 +57,7 @@ impl App {
             body.plan.as_ref().map(|plan| kept_plans::recorded(plan, of.number)).transpose()?;
         let unwritten = body.unwritten.as_ref().map(unwritten_facts);
         for _ in 0..MAX_TRIES {
-            let Proved { mut deployment, over, .. } = self.prove(of, token).await?;
+            let Proved { mut deployment, over, environment } = self.prove(&mut token).await?;
             let mut outcome = reported.clone();
             if body.stale_plan {
                 outcome = lifecycle::of_stale_plan(&deployment, of.number, outcome);
@@ -111,18 +112,20 @@ impl App {
                 }
                 continue;
             }
-            if self.end_attempt(of, deployment, outcome).await? == Saved::Yes {
+            if self.end_attempt(of, deployment, environment, outcome).await? == Saved::Yes {
                 return Ok(());
             }
         }
         Err(AppError::contended(of.deployment))
     }
 
-    /// Ends an attempt, and with it its deployment unless another attempt follows.
+    /// Ends an attempt, and with it its deployment unless another attempt follows. The environment is read unless it was
+    /// read with the deployment.
     pub(super) async fn end_attempt(
         &self,
         of: AttemptRef,
         mut deployment: Deployment,
+        environment: Option<Environment>,
         outcome: Outcome,
     ) -> Result<Saved, AppError> {
         let now = self.now();
@@ -137,7 +140,10 @@ impl App {
             return Ok(self.table.save_deployment(of.org, &deployment, wake).await?);
         }
         let record = AuditRecord::of_end(self.entropy.id(now), now, "attempt", &deployment);
-        let saved = self.table.end_deployment(of.org, &deployment, now, Some(&record)).await?;
+        let saved = self
+            .table
+            .end_deployment_in(of.org, &deployment, environment, now, Some(&record))
+            .await?;
         if saved == Saved::Yes {
             self.changes.ended(Due { org: of.org, id: of.deployment });
             Box::pin(self.reconcile(of.org, &deployment)).await;

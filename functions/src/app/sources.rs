@@ -1,17 +1,15 @@
 //! The module that a runner fetches, and the whole log for users.
 
 use super::App;
-use super::runs::Proved;
+use super::run_token::{Proved, RunToken};
 use crate::app::error::AppError;
 use bytes::Bytes;
 use canyon_api::archive::MAX_DIRECT_BYTES;
 use canyon_api::attempt::Stream;
 use canyon_api::sealed_log::decode_frames;
-use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
 use canyon_domain::lifecycle::Refused;
 use canyon_domain::module_source::ModuleSource;
-use canyon_identity::bearer::AttemptRef;
 use canyon_store::blob_keys::BlobKey;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -34,12 +32,9 @@ impl App {
     /// # Errors
     ///
     /// 401 when the token is not the attempt's; 409 when the attempt is over.
-    pub(crate) async fn source_archive(
-        &self,
-        of: AttemptRef,
-        token: &SecretHash,
-    ) -> Result<Source, AppError> {
-        let Proved { over, .. } = self.prove(of, token).await?;
+    pub(crate) async fn source_archive(&self, mut token: RunToken) -> Result<Source, AppError> {
+        let of = token.of;
+        let Proved { over, .. } = self.prove(&mut token).await?;
         if over {
             return Err(Refused::Superseded.into());
         }

@@ -1,16 +1,14 @@
 //! Decides whether a runner may break a lock on its state.
 
 use super::App;
-use super::runs::Proved;
+use super::run_token::{Proved, RunToken};
 use crate::app::error::AppError;
 use canyon_api::attempt::{JudgeLockAnswer, LockDecision};
-use canyon_domain::attempt::SecretHash;
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{EnvUuid, OrgUuid, PrincipalId};
 use canyon_domain::lifecycle::Refused;
 use canyon_domain::state_lock::{self, KeepReason, Proof, StateLock};
-use canyon_identity::bearer::AttemptRef;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::DeploymentFilter;
@@ -34,12 +32,12 @@ impl App {
     /// 401 when the token is not the attempt's; 409 when the attempt is over.
     pub(crate) async fn judge_lock(
         &self,
-        of: AttemptRef,
-        token: &SecretHash,
+        mut token: RunToken,
         lock: &StateLock,
     ) -> Result<JudgeLockAnswer, AppError> {
+        let of = token.of;
         for _ in 0..MAX_TRIES {
-            let Proved { mut deployment, over } = self.prove(of, token).await?;
+            let Proved { mut deployment, over, .. } = self.prove(&mut token).await?;
             if over {
                 return Err(Refused::Superseded.into());
             }

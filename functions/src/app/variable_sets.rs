@@ -124,15 +124,14 @@ impl App {
         Ok(effective(self.sets_of(by.org, environment.on(&environment.runner_id)).await?))
     }
 
-    /// What the organization keeps for the job of a run, with the secrets. The inner error says why the job cannot run
+    /// What the sets of variables that cover a run have for its job, with the secrets. The inner error says why the job cannot run
     /// with it.
     pub(crate) async fn kept_for_job(
         &self,
         org: OrgUuid,
-        run: VariableTarget<'_>,
+        sets: Vec<VariableSet>,
     ) -> Result<Result<KeptForJob, String>, AppError> {
         let keys = self.master_keys.get().await?;
-        let sets = self.sets_of(org, run).await?;
         let git_credentials = git_credentials::open_all(&keys, org, &sets)?;
         let (former, mut others) = (former_secrets(&sets), sealed_variables(&sets));
         let found = effective(sets);
@@ -184,7 +183,7 @@ impl App {
         Ok(stores.into_iter().map(|store| (store.id, store.configuration)).collect())
     }
 
-    async fn sets_of(
+    pub(super) async fn sets_of(
         &self,
         org: OrgUuid,
         run: VariableTarget<'_>,

@@ -40,6 +40,6 @@ async fn issue_token(
 ) -> Result<Response, ApiError> {
     run.is_for(id, Some(number))?;
     let IssueTokenBody { audience, phase } = &body.value;
-    let issued = app.issue_token(run.of, &run.token, audience, *phase).await?;
+    let issued = app.issue_token(run.token, audience, *phase).await?;
     Ok(([(CACHE_CONTROL, "no-store")], Json(issued)).into_response())
 }

@@ -70,7 +70,7 @@ async fn put_piece(
         }
         body::not_whole(&rejection)
     })?;
-    app.keep_plan_piece(run.of, &run.token, piece, sealed).await?;
+    app.keep_plan_piece(run.token, piece, sealed).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -87,6 +87,6 @@ async fn get_piece(
     Ids((_, id, number, piece)): Ids<(String, DeploymentId, u32, PlanPiece)>,
 ) -> Result<impl IntoResponse, ApiError> {
     run.is_for(id, Some(number))?;
-    let piece = app.plan_piece(run.of, &run.token, piece).await?;
+    let piece = app.plan_piece(run.token, piece).await?;
     Ok(([(CONTENT_TYPE, "application/octet-stream")], piece))
 }

@@ -46,5 +46,5 @@ async fn judge_lock(
         }
     }
     let lock = StateLock { id, who, created, operation, host_process };
-    Ok(Json(app.judge_lock(run.of, &run.token, &lock).await?))
+    Ok(Json(app.judge_lock(run.token, &lock).await?))
 }

@@ -20,6 +20,7 @@ use canyon_identity::verify::PrivateIssuers;
 use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
+use canyon_store::meter::Meter;
 use canyon_store::organizations::TokenRecord;
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
@@ -66,6 +67,8 @@ pub(crate) struct Org {
 pub(crate) struct Api {
     pub(crate) url: String,
     pub(crate) app: App,
+    /// Counts the requests of `app` to its table.
+    pub(crate) meter: Meter,
     pub(crate) issuers: Issuers,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) ours: Org,
@@ -89,7 +92,8 @@ impl Api {
         let on_write = Arc::new(move |request: &[u8]| hints.written(request));
         let embedded =
             Embedded::open_with_request_hook(&folder.path().join("canyon.db"), on_write).unwrap();
-        let table = Table::new(embedded.client(), "canyon");
+        let meter = Meter::default();
+        let table = meter.watch(&Table::new(embedded.client(), "canyon"));
         table.ensure().await.unwrap();
         let clock = Arc::new(TestClock(Mutex::new("2026-01-15T12:00:00Z".parse().unwrap())));
         let ours = organization(&table, clock.as_ref(), "our-org").await;
@@ -131,7 +135,7 @@ impl Api {
         let router = router.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, router).await });
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { url, app, issuers, clock, ours, theirs, http, _folder: folder }
+        Self { url, app, meter, issuers, clock, ours, theirs, http, _folder: folder }
     }
 
     /// Serves the same organizations at another address, after `change`.

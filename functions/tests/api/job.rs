@@ -77,6 +77,7 @@ pub(crate) async fn launch(api: &Api, id: &str) -> String {
     let now = api.clock.now();
     let limits = deployment.container.as_ref().map_or(limits, |run| limits.of_container(run));
     lifecycle::launch(&mut deployment, fence, bearer::hash(&code), limits, now).unwrap();
+    deployment.attempts.last_mut().unwrap().runner_version = Some(runner.version);
     environment.record_launch(&deployment);
     deployment.version += 1;
     environment.version += 1;

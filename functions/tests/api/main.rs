@@ -88,6 +88,7 @@ mod service_accounts;
 mod shared_agents;
 mod state_locks;
 mod superseding;
+mod table_requests;
 mod tokens;
 mod transfers;
 mod undone_drift;

@@ -86,7 +86,8 @@ async fn a_schedule_is_created_read_listed_replaced_and_deleted_with_audit_recor
     let again = api.post(PATH, hourly(&json!({}))).await;
     assert_eq!(again.0, 409);
     assert!(message(&again).contains("has a schedule `nightly` already"), "{again:?}");
-    let (status, without_zone) = put(&api, &api.ours.deployer, &hourly(&json!({}))).await;
+    let daily = json!({ "kind": "destroy", "cron": "@daily" });
+    let (status, without_zone) = put(&api, &api.ours.deployer, &daily).await;
     assert_eq!((status, &without_zone["timezone"]), (200, &json!("UTC")));
 
     let body =
@@ -100,13 +101,12 @@ async fn a_schedule_is_created_read_listed_replaced_and_deleted_with_audit_recor
     assert_eq!((&off["next_due_at"], &off["every_seconds"]), (&json!([]), &json!(300)));
     assert_eq!(api.delete(&format!("{PATH}/nightly")).await.0, 204);
     assert_eq!(api.delete(&format!("{PATH}/nightly")).await.0, 404);
-    let (status, _) =
-        put(&api, &api.ours.admin, &json!({ "kind": "destroy", "cron": "@daily" })).await;
+    let (status, _) = put(&api, &api.ours.admin, &daily).await;
     assert_eq!(status, 404, "only a schedule that exists is replaced");
     let audit = api.audit().await;
     let subject = "projects/shop/envs/main/schedules/nightly";
-    let expected = ["delete", "replace", "replace", "create"];
-    assert_eq!(audit[..4], expected.map(|action| format!("schedule.{action} {subject}")));
+    let expected = ["delete", "replace", "replace", "replace", "create"];
+    assert_eq!(audit[..5], expected.map(|action| format!("schedule.{action} {subject}")));
 }
 
 #[tokio::test]

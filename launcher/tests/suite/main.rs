@@ -20,5 +20,6 @@ mod retention;
 mod reviews;
 mod salvage;
 mod stop;
+mod table_requests;
 mod time;
 mod world;

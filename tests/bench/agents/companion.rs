@@ -4,7 +4,7 @@ use canyon_api::agent::{
     JobKey, JobReport, MAX_WAIT_SECONDS, OpenSession, PROTOCOL, Poll, Reports, TakeJobs, TakenJob,
     Work,
 };
-use canyon_api::attempt::{ClaimBody, DeploymentResultsUpdateBody, ResultStatus};
+use canyon_api::attempt::{ClaimBody, DeploymentResultsUpdateBody, ResultStatus, environment_of};
 use canyon_api::client::{Client, ClientError};
 use canyon_domain::agent_job::DesiredState;
 use canyon_domain::deadline::Observation;
@@ -153,7 +153,8 @@ impl Companion {
             chunks: Vec::new(),
         };
         let client = self.client.with_token(claimed.token.into());
-        client.post_result(&deployment, taken.job.attempt, &result).await
+        let environment = environment_of(&claimed.job.project_id, &claimed.job.env_id);
+        client.post_result(&deployment, taken.job.attempt, &environment, &result).await
     }
 }
 

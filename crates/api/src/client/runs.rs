@@ -2,8 +2,8 @@
 
 use super::{Client, ClientError};
 use crate::attempt::{
-    ANSWER_OF, ClaimBody, Claimed, DeploymentResultsUpdateBody, JOB_FORMAT, JudgeLockAnswer,
-    JudgeLockBody, RESULT_OF, ReportAnswer, ReportBody, result_of,
+    ANSWER_OF, ClaimBody, Claimed, DeploymentResultsUpdateBody, ENVIRONMENT_OF, JOB_FORMAT,
+    JudgeLockAnswer, JudgeLockBody, RESULT_OF, ReportAnswer, ReportBody, result_of,
 };
 use crate::job_token::{IssueTokenBody, IssuedToken};
 use bytes::Bytes;
@@ -163,9 +163,11 @@ impl Client {
         &self,
         deployment: &str,
         number: u32,
+        environment: &str,
         body: &DeploymentResultsUpdateBody,
     ) -> Result<(), ClientError> {
         let request = self.request(Method::POST, &["deployments", deployment, "results"]);
+        let request = request.header(ENVIRONMENT_OF, environment);
         let answer = self.send(request.json(body)).await?;
         if answer.header(RESULT_OF) == Some(&result_of(deployment, number)) {
             return Ok(());

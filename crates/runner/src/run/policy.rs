@@ -95,7 +95,11 @@ impl Run {
         self.transcript.log.step(&step);
         for (place, message) in findings.warnings.iter().enumerate() {
             let message = format!("policy: {message}");
-            if place < MAX_MESSAGES { self.warn(&message) } else { self.transcript.log.warn(&message) }
+            if place < MAX_MESSAGES {
+                self.warn(&message)
+            } else {
+                self.transcript.log.warn(&message)
+            }
         }
         for message in &findings.denied {
             self.transcript.log.error(&format!("policy: {message}"));

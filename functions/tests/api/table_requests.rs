@@ -1,0 +1,57 @@
+//! How many requests to the table a deployment costs. Each takes milliseconds on AWS, and is billed.
+
+use crate::job::{claim, furnished, launch, order, piece};
+use canyon_store::meter::Reading;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// The budget is 14 requests and 30 write units for a deployment. The launcher takes four of the requests, which a test of
+/// its own counts: the deployment; its runner and environment; the limits; the launch.
+const REQUESTS: u64 = 14 - 4;
+const WRITE_UNITS: f64 = 30.0;
+
+#[tokio::test]
+async fn the_api_takes_at_most_ten_requests_of_a_deployment() {
+    let api = furnished().await;
+    let mut readings: Vec<(&str, Reading)> = Vec::new();
+    api.meter.take();
+    let made = api.make("/deployments", order()).await;
+    let id = made["id"].as_str().unwrap();
+    readings.push(("accept", api.meter.take()));
+
+    let code = launch(&api, id).await;
+    // Its writes are the launcher's, its reads are not.
+    let launched = api.meter.take();
+    let (_, claimed) = claim(&api, id, 1, &code, "claimant-of-the-test").await;
+    let token = claimed["token"].as_str().unwrap();
+    readings.push(("claim", api.meter.take()));
+
+    let send = async |path: &str, body: Value| {
+        let path = format!("/deployments/{id}/{path}");
+        let url = format!("{}/orgs/{}{path}", api.url, api.ours.id);
+        let request = api.http.request(Method::POST, url).bearer_auth(token);
+        let request = request.header("canyon-environment", "shop/main").json(&body);
+        let status = request.send().await.unwrap().status();
+        assert!(status.is_success(), "{path}: {status}");
+    };
+    // More than what is read before the token is verified.
+    let chunks = json!([piece(0, &[b'x'; 8 * 1024])]);
+    send("attempts/1/report", json!({ "phase": "plan", "chunks": chunks })).await;
+    readings.push(("log", api.meter.take()));
+    send("attempts/1/report", json!({ "phase": "apply" })).await;
+    readings.push(("apply", api.meter.take()));
+    let output = json!({ "value": "y".repeat(8 * 1024), "type": "string", "sensitive": false });
+    let state =
+        json!({ "lineage": "6f2c4a51-0000-4000-8000-000000000000", "serial": 1, "resources": 1 });
+    let result = json!({ "status": "success", "state": state, "plain_outputs": { "x": output } });
+    send("results", result).await;
+    readings.push(("result", api.meter.take()));
+
+    let requests: Vec<_> = readings.iter().map(|(step, of)| (*step, of.requests())).collect();
+    let wanted = [("accept", 2), ("claim", 3), ("log", 1), ("apply", 2), ("result", 2)];
+    assert_eq!(requests, wanted, "{readings:#?}");
+    assert!(requests.iter().map(|(_, number)| number).sum::<u64>() <= REQUESTS);
+    let of_api: f64 = readings.iter().map(|(_, of)| of.write_units()).sum();
+    let units = of_api + launched.write_units();
+    assert!(units <= WRITE_UNITS, "{units}: {readings:#?}");
+}
