@@ -18,7 +18,7 @@ pub(crate) fn lines(of: &DeploymentPolicy) -> String {
         }
         let listed = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         if let Some(more @ 1..) = number.checked_sub(listed) {
-            let _ = writeln!(text, "{what}: {more} more; the log has them");
+            let _ = writeln!(text, "{what}: {more} more; see the log");
         }
     }
     text
@@ -39,7 +39,7 @@ mod tests {
         };
         insta::assert_snapshot!(lines(&policy), @r"
         denied by the policy: a�[31mb
-        denied by the policy: 2 more; the log has them
+        denied by the policy: 2 more; see the log
         warning of the policy: c
         warning of the policy: d
         ");

@@ -8,8 +8,10 @@ use regorus::{Engine, Value};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// The longest message in bytes. The reader shortens it further.
+/// The longest message in bytes. Where it is kept beside the log, the reader shortens it further.
 const LONGEST: usize = 16 * 1024;
+/// The most bytes of all messages of a rule. The rest is only counted.
+const MOST: usize = 1024 * 1024;
 
 /// What the policy of `modules` says of `plan`, the JSON of `tofu show -json`. `context` is `data.canyon_context`.
 ///
@@ -62,18 +64,20 @@ fn messages(engine: &mut Engine, rule: &str) -> Result<(Vec<String>, u32), Fault
         }
     };
     let all = u32::try_from(members.len()).unwrap_or(u32::MAX);
-    let mut found = Vec::new();
+    let (mut found, mut room) = (Vec::new(), MOST);
     for member in members {
         let message = text(member).ok_or_else(|| {
             Fault::of_whole(format!(
                 "`{path}` has a member that is neither a text nor an object with the text `msg`"
             ))
         })?;
-        if found.len() < MAX_LOGGED {
-            // Not shortened here: a secret that is cut is not masked any more.
-            let bytes = message.len();
-            let is_short = bytes <= LONGEST;
-            found.push(if is_short { message } else { format!("(a message of {bytes} bytes)") });
+        // Not shortened here: a secret that is cut is not masked any more.
+        let bytes = message.len();
+        let message =
+            if bytes <= LONGEST { message } else { format!("(a message of {bytes} bytes)") };
+        if found.len() < MAX_LOGGED && message.len() <= room {
+            room -= message.len();
+            found.push(message);
         }
     }
     Ok((found, all))

@@ -50,7 +50,7 @@ impl Run {
         Failure { message: format!("{summary}; the encrypted log says why"), ..failure }
     }
 
-    fn record_in_clear(&mut self, event: &Value) {
+    pub(super) fn record_in_clear(&mut self, event: &Value) {
         if !self.transcript.is_sealed() {
             self.record(event);
         }

@@ -1,6 +1,7 @@
 //! Judges the plan by the policy of the environment's type, before people review it and before it is applied.
 
 use super::Run;
+use crate::event;
 use crate::judge::{ARGUMENT, Answer, MEMORY, Question};
 use crate::plan_changes;
 use crate::reaper::OwnChild;
@@ -94,11 +95,10 @@ impl Run {
         );
         self.transcript.log.step(&step);
         for (place, message) in findings.warnings.iter().enumerate() {
-            let message = format!("policy: {message}");
+            let text = format!("policy: {message}");
+            self.transcript.log.warn(&text);
             if place < MAX_MESSAGES {
-                self.warn(&message)
-            } else {
-                self.transcript.log.warn(&message)
+                self.record_in_clear(&event::warning(&shortened_to(&text, MAX_MESSAGE)));
             }
         }
         for message in &findings.denied {
