@@ -103,7 +103,7 @@ impl Launcher {
         let agent = deployment.agent.clone().map(|id| ChosenAgent { id, by });
         let place = deployment.place.as_deref();
         let found = (&deployment.runner, runner);
-        self.resolve_runner_for(due.org, found, of, place, agent).await
+        Box::pin(self.resolve_runner_for(due.org, found, of, place, agent)).await
     }
 
     /// The runner `id` as it is now.
@@ -113,7 +113,7 @@ impl Launcher {
         id: &RunnerId,
     ) -> Result<ResolvedRunner, LaunchError> {
         let runner = self.table.runner(org, id).await?;
-        self.resolve_runner_for(org, (id, runner), None, None, None).await
+        Box::pin(self.resolve_runner_for(org, (id, runner), None, None, None)).await
     }
 
     /// A runner as it was found: with the profile that `deployment` uses, if one is given, then with the changes of

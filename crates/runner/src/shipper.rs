@@ -26,7 +26,7 @@ const STUCK: Duration = Duration::from_secs(15);
 /// The pause between two reports while there is something to ship, and before the first one: a short run then needs none
 /// beside that of its apply and its result.
 const REPORT_PAUSE: Duration = Duration::from_millis(300);
-/// The most bytes of the streams in the report that an apply waits for.
+/// The most bytes of the streams, in base64, in the report that an apply waits for.
 const WITH_APPLY: usize = 2 * 1024;
 
 /// How far a run has come. A later phase is more. For an apply, to know that it leaves resources behind is more, and
@@ -213,8 +213,8 @@ impl Shipper {
 
     /// Ships until the run has ended and what is left fits into its result. Returns that.
     ///
-    /// The sign of life, the phase and the reason of a stop do not depend on the log: if a report with chunks fails, the
-    /// next ones have none until one arrives, and chunks become smaller.
+    /// The sign of life and the phase do not depend on the log for longer than one report: if one with chunks fails, the next
+    /// ones have none until one arrives, and chunks become smaller. A stop's reason and an unwritten state never do.
     pub async fn run(mut self) -> Vec<Chunk> {
         // The claim was the first sign of life.
         let mut course = Course { reported: Some(Instant::now()), ..Course::default() };
@@ -244,7 +244,9 @@ impl Shipper {
                 continue;
             }
             let large = chunks.iter().map(|chunk| chunk.data.len()).sum::<usize>() > WITH_APPLY;
-            if course.chunks_failed || needs_reason || awaited && large {
+            // Of a state that is not written, Canyon must know even if the object store hangs.
+            let alone = needs_reason || awaited && (large || step.is_unwritten);
+            if course.chunks_failed || alone {
                 chunks.clear();
             }
             let streams: Vec<_> = chunks.iter().map(|chunk| chunk.stream).collect();

@@ -39,10 +39,10 @@ impl Table {
         now: Timestamp,
         record: Option<&AuditRecord>,
     ) -> Result<Saved, StoreError> {
-        self.end_deployment_in(org, deployment, None, now, record).await
+        Box::pin(self.end_deployment_in(org, deployment, None, now, record)).await
     }
 
-    /// The same, with the deployment's environment as it was read before: it is read again only if it has changed since.
+    /// The same, with the deployment's environment as it was read before: it is read again only if the first try fails.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl Table {
         &self,
         org: OrgUuid,
         deployment: &Deployment,
-        mut known: Option<Environment>,
+        mut known: Option<Box<Environment>>,
         now: Timestamp,
         record: Option<&AuditRecord>,
     ) -> Result<Saved, StoreError> {
@@ -60,7 +60,7 @@ impl Table {
         let deployment = &deployment;
         for round in 0..MAX_TRIES {
             let environment = match known.take() {
-                Some(known) => Some(known),
+                Some(known) => Some(*known),
                 None => self.environment(org, &deployment.project, &deployment.env).await?,
             };
             let environment = environment.filter(|found| found.uuid == deployment.env_uuid);

@@ -15,9 +15,6 @@ use canyon_domain::inventory::Environment;
 use canyon_domain::job::Bundle;
 use canyon_domain::variable_scope::{VariableScope, VariableTarget};
 use canyon_domain::variables::VariableSet;
-use serde::de::DeserializeOwned;
-
-const OPERATION: &str = "read a job's parts";
 
 /// What the description of a deployment's job is made of, beside the deployment itself.
 #[derive(Debug)]
@@ -42,6 +39,7 @@ impl Table {
     /// [`StoreError`] if the table does not answer or rejects the read, or if this version cannot
     /// parse an item.
     pub async fn job_parts(&self, org: OrgUuid, of: &Deployment) -> Result<JobParts, StoreError> {
+        const OPERATION: &str = "read a job's parts";
         let bundle = keys::bundle(org, of.id);
         let runner = keys::runner(org, &of.runner);
         let environment = keys::environment(org, &of.project, &of.env);
@@ -53,10 +51,13 @@ impl Table {
         let sets = sets.map(|key| key_item(&key));
         let keys = [&bundle, &runner, &environment].map(key_item).into_iter().chain(sets).collect();
         let mut found = self.batch(OPERATION, keys).await?;
-        let bundle: Option<BundleItem> = taken(&mut found, &bundle).map(read).transpose()?;
-        let runner = taken(&mut found, &runner).map(read).transpose()?;
-        let environment = taken(&mut found, &environment).map(read).transpose()?;
-        let set = |item| read::<VariableSetItem>(item)?.read();
+        let bundle: Option<BundleItem> =
+            taken(&mut found, &bundle).map(|item| from_item(OPERATION, item)).transpose()?;
+        let runner =
+            taken(&mut found, &runner).map(|item| from_item(OPERATION, item)).transpose()?;
+        let environment =
+            taken(&mut found, &environment).map(|item| from_item(OPERATION, item)).transpose()?;
+        let set = |item| from_item::<VariableSetItem>(OPERATION, item)?.read();
         let sets = found.into_iter().map(set).collect::<Result<_, _>>()?;
         Ok(JobParts {
             bundle: bundle.map(BundleItem::read).transpose()?,
@@ -80,12 +81,14 @@ impl Table {
         project: &ProjectId,
         env: &EnvId,
     ) -> Result<(Option<Deployment>, Option<Environment>), StoreError> {
+        const OPERATION: &str = "read deployment and environment";
         let keys = [keys::deployment(org, id), keys::environment(org, project, env)];
         let mut found = self.batch(OPERATION, keys.iter().map(key_item).collect()).await?;
         let [deployment, environment] = keys.map(|key| taken(&mut found, &key));
         let deployment =
             deployment.map(|item| from_deployment_item(OPERATION, item)).transpose()?;
-        Ok((deployment, environment.map(read).transpose()?))
+        let environment = environment.map(|item| from_item(OPERATION, item)).transpose()?;
+        Ok((deployment, environment))
     }
 
     /// The runner of a deployment, and the environment that has the name of the deployment's now. One request; one read unit
@@ -100,15 +103,13 @@ impl Table {
         org: OrgUuid,
         of: &Deployment,
     ) -> Result<(Option<RunnerRecord>, Option<Environment>), StoreError> {
+        const OPERATION: &str = "read runner and environment";
         let keys = [keys::runner(org, &of.runner), keys::environment(org, &of.project, &of.env)];
         let mut found = self.batch(OPERATION, keys.iter().map(key_item).collect()).await?;
         let [runner, environment] = keys.map(|key| taken(&mut found, &key));
-        Ok((runner.map(read).transpose()?, environment.map(read).transpose()?))
+        let runner = runner.map(|item| from_item(OPERATION, item)).transpose()?;
+        Ok((runner, environment.map(|item| from_item(OPERATION, item)).transpose()?))
     }
-}
-
-fn read<T: DeserializeOwned>(item: Item) -> Result<T, StoreError> {
-    from_item(OPERATION, item)
 }
 
 /// Takes the item at `key` out of `items`, if it is there.

@@ -34,12 +34,12 @@ impl App {
     /// deployment only plans. 409 when the attempt is over, or has not reached the phase.
     pub(crate) async fn issue_token(
         &self,
-        mut token: RunToken,
+        token: RunToken,
         audience: &str,
         phase: TokenPhase,
     ) -> Result<IssuedToken, AppError> {
         let of = token.of;
-        let Proved { deployment, over, .. } = self.prove(&mut token).await?;
+        let Proved { deployment, over, .. } = self.prove_now(&token).await?;
         let attempt = deployment.open_attempt().filter(|open| !over && open.number == of.number);
         let attempt = attempt.ok_or(Refused::Superseded)?;
         if !phase.is_reached(attempt.phase, deployment.plan_only) {

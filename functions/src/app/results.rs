@@ -125,7 +125,7 @@ impl App {
         &self,
         of: AttemptRef,
         mut deployment: Deployment,
-        environment: Option<Environment>,
+        environment: Option<Box<Environment>>,
         outcome: Outcome,
     ) -> Result<Saved, AppError> {
         let now = self.now();
@@ -140,10 +140,9 @@ impl App {
             return Ok(self.table.save_deployment(of.org, &deployment, wake).await?);
         }
         let record = AuditRecord::of_end(self.entropy.id(now), now, "attempt", &deployment);
-        let saved = self
-            .table
-            .end_deployment_in(of.org, &deployment, environment, now, Some(&record))
-            .await?;
+        let ended =
+            self.table.end_deployment_in(of.org, &deployment, environment, now, Some(&record));
+        let saved = Box::pin(ended).await?;
         if saved == Saved::Yes {
             self.changes.ended(Due { org: of.org, id: of.deployment });
             Box::pin(self.reconcile(of.org, &deployment)).await;

@@ -10,8 +10,8 @@ use canyon_domain::lifecycle::TOKEN_LIFETIME;
 use canyon_identity::bearer::AttemptRef;
 use jiff::{SignedDuration, Timestamp};
 
-/// For so long a request uses the deployment that was read before its body: the body of a slow upload may be as old as
-/// its sender likes, and its attempt may end meanwhile.
+/// For so long a request uses the deployment that was read before its body. With a slow body it would otherwise use one as
+/// old as its sender likes, whose attempt has perhaps ended.
 const FRESH: SignedDuration = SignedDuration::from_secs(1);
 
 /// The token of an attempt, as a request presents it.
@@ -22,7 +22,7 @@ pub(crate) struct RunToken {
     /// The environment that the request names: read with the deployment.
     environment: Option<(ProjectId, EnvId)>,
     /// What verified it before the body was read, and when.
-    proved: Option<(Proved, Timestamp)>,
+    proved: Option<Box<(Proved, Timestamp)>>,
 }
 
 /// An attempt that has proved its token, with its deployment at that time.
@@ -31,7 +31,7 @@ pub(crate) struct Proved {
     /// Whether the attempt is over. Then only a repeated result is answered, and all else is refused.
     pub(crate) over: bool,
     /// The deployment's environment, if the request named it.
-    pub(crate) environment: Option<Environment>,
+    pub(crate) environment: Option<Box<Environment>>,
 }
 
 impl RunToken {
@@ -53,7 +53,7 @@ impl App {
     /// 401 when the token is not that attempt's, or the runner has not reported for too long.
     pub(crate) async fn verify(&self, token: &mut RunToken) -> Result<(), AppError> {
         let at = self.now();
-        token.proved = Some((self.read_proof(token).await?, at));
+        token.proved = Some(Box::new((self.prove_now(token).await?, at)));
         Ok(())
     }
 
@@ -65,12 +65,17 @@ impl App {
     /// 401 when the token is not that attempt's, or the runner has not reported for too long.
     pub(crate) async fn prove(&self, token: &mut RunToken) -> Result<Proved, AppError> {
         match token.proved.take() {
-            Some((proved, at)) if self.now() < at + FRESH => Ok(proved),
-            Some(_) | None => self.read_proof(token).await,
+            Some(before) if (before.1..before.1 + FRESH).contains(&self.now()) => Ok(before.0),
+            Some(_) | None => self.prove_now(token).await,
         }
     }
 
-    async fn read_proof(&self, token: &RunToken) -> Result<Proved, AppError> {
+    /// The deployment of an attempt whose token this is, as it is now.
+    ///
+    /// # Errors
+    ///
+    /// 401 when the token is not that attempt's, or the runner has not reported for too long.
+    pub(crate) async fn prove_now(&self, token: &RunToken) -> Result<Proved, AppError> {
         let of = token.of;
         let (deployment, environment) = match &token.environment {
             None => (self.table.deployment(of.org, of.deployment).await?, None),
@@ -89,6 +94,7 @@ impl App {
             return Err(AppError::unauthorized());
         }
         let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
+        let environment = environment.map(Box::new);
         Ok(Proved { deployment, over, environment })
     }
 }

@@ -1,7 +1,8 @@
 //! Requests of runners: claims, reports, results.
 //!
-//! Each request reads the deployment and is decided on its current state. So a token ends with its attempt, and a late
-//! request of a superseded attempt changes nothing.
+//! Each request reads the deployment and is decided on its current state, or on that of at most a second before
+//! (`run_token`); what it writes is conditional on that. So a token ends with its attempt, and a late request of a
+//! superseded attempt changes nothing.
 
 use super::App;
 use super::results::unwritten_facts;
@@ -86,18 +87,20 @@ impl App {
                     continue;
                 }
             }
-            let job = match self.job(of, &deployment, parts).await? {
+            let job = match Box::pin(self.job(of, &deployment, parts)).await? {
                 Ok(job) => job,
                 // The network may repeat a claim of a job that runs with the earlier definition.
                 Err(reason) if !is_new => return Err(AppError::conflict(reason)),
-                Err(reason) => return Err(self.end_unrunnable(of, deployment, &reason).await?),
+                Err(reason) => {
+                    return Err(Box::pin(self.end_unrunnable(of, deployment, &reason)).await?);
+                }
             };
             if claimant.job_format < job.required_format() {
                 let reason = too_old(&job, claimant.job_format);
                 if !is_new {
                     return Err(AppError::conflict(reason));
                 }
-                return Err(self.end_unrunnable(of, deployment, &reason).await?);
+                return Err(Box::pin(self.end_unrunnable(of, deployment, &reason)).await?);
             }
             let token = token.expose_secret().to_owned();
             let read_token = Some(keys.read_token(of, job.fence).expose_secret().to_owned());

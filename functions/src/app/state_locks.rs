@@ -32,12 +32,12 @@ impl App {
     /// 401 when the token is not the attempt's; 409 when the attempt is over.
     pub(crate) async fn judge_lock(
         &self,
-        mut token: RunToken,
+        token: RunToken,
         lock: &StateLock,
     ) -> Result<JudgeLockAnswer, AppError> {
         let of = token.of;
         for _ in 0..MAX_TRIES {
-            let Proved { mut deployment, over, .. } = self.prove(&mut token).await?;
+            let Proved { mut deployment, over, .. } = self.prove_now(&token).await?;
             if over {
                 return Err(Refused::Superseded.into());
             }

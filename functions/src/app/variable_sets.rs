@@ -124,8 +124,8 @@ impl App {
         Ok(effective(self.sets_of(by.org, environment.on(&environment.runner_id)).await?))
     }
 
-    /// What the sets of variables that cover a run have for its job, with the secrets. The inner error says why the job cannot run
-    /// with it.
+    /// What the sets of variables that cover a run have for its job, with the secrets. The inner error says why the job
+    /// cannot run with it.
     pub(crate) async fn kept_for_job(
         &self,
         org: OrgUuid,

@@ -28,7 +28,7 @@ use utoipa_axum::routes;
 /// The largest report or result, in bytes: several pieces of streams, and outputs.
 const MAX_REPORT: usize = 2 * 1024 * 1024;
 
-/// The largest body that is read before the token is verified: a claim, or a report without pieces.
+/// The largest body that is read before the token is verified: a claim, or a report with small pieces or none.
 const SMALL_BODY: u64 = 4 * 1024;
 
 /// Adds the attempt of the request's token to every answer, also to a refusal.
@@ -276,7 +276,7 @@ async fn results(
         ResultSender::Run(run) => {
             run.is_for(id, None)?;
             let of = run.token.of;
-            app.take_result(run.token, &body.value).await?;
+            Box::pin(app.take_result(run.token, &body.value)).await?;
             of
         }
         ResultSender::Watcher(of, token) => {

@@ -1,8 +1,12 @@
 //! How many requests to the table a deployment costs. Each takes milliseconds on AWS, and is billed.
 
-use crate::job::{claim, furnished, launch, order, piece};
+use crate::job::{Job, claim, environment, furnished, launch, order, piece, stored};
+use canyon_domain::deployment::Status;
+use canyon_store::deployment_item::Wake;
 use canyon_store::meter::Reading;
+use canyon_store::outcome::Saved;
 use reqwest::Method;
+use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 
 /// The budget is 14 requests and 30 write units for a deployment. The launcher takes four of the requests, which a test of
@@ -54,4 +58,41 @@ async fn the_api_takes_at_most_ten_requests_of_a_deployment() {
     let of_api: f64 = readings.iter().map(|(_, of)| of.write_units()).sum();
     let units = of_api + launched.write_units();
     assert!(units <= WRITE_UNITS, "{units}: {readings:#?}");
+}
+
+/// Canyon reads what the header names, and believes nothing of it.
+#[tokio::test]
+async fn a_result_that_names_another_environment_ends_its_own() {
+    let api = furnished().await;
+    api.make("/projects/shop/envs", json!({ "id": "other", "env_type_id": "dev" })).await;
+    for named in ["shop/other", "shop/none", "/", "main", "shop/main/", "sh\u{f6}p/main", ""] {
+        let job = Job::start(&api).await;
+        let url = format!("{}/orgs/{}/deployments/{}/results", api.url, api.ours.id, job.id);
+        let request = api.http.post(url).bearer_auth(&job.token);
+        let named_so = HeaderValue::from_bytes(named.as_bytes()).unwrap();
+        let request = request.header("canyon-environment", named_so);
+        let answer = request.json(&json!({ "status": "success" })).send().await.unwrap();
+        assert_eq!(answer.status(), 204, "{named}");
+        assert_eq!(stored(&api, &job.id).await.status, Status::Succeeded, "{named}");
+        assert_eq!(environment(&api).await.queue.current, None, "{named}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_of_an_earlier_version_gets_the_variables_of_its_environments_type() {
+    let api = furnished().await;
+    let set = json!({ "terraform": { "a": { "value": "of the type" } } });
+    let (status, answer) = api.patch("/env-types/dev/variables", set).await;
+    assert_eq!(status, 200, "{answer}");
+    let id = crate::job::deploy(&api).await;
+    let mut of_earlier = stored(&api, &id).await;
+    of_earlier.env_type = None;
+    of_earlier.version += 1;
+    let saved = api.app.table.save_deployment(api.ours.uuid, &of_earlier, Wake::None).await;
+    assert_eq!(saved.unwrap(), Saved::Yes);
+    let code = launch(&api, &id).await;
+    let path = format!("/deployments/{id}/attempts/1/claim");
+    let body = json!({ "claimant": "claimant-of-the-test", "job_format": 5 });
+    let (status, claimed) = api.call_as(&code, Method::POST, &path, Some(&body)).await;
+    assert_eq!((status, &claimed["job"]["variables"][0]["value"]), (200, &json!("of the type")));
 }

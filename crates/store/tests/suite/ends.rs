@@ -21,6 +21,7 @@ on_each_table!(
     a_destroy_run_deletes_its_environment_and_releases_what_it_used,
     an_environment_whose_destroy_run_fails_stays_and_states_the_reason,
     a_deployment_can_end_without_its_environment,
+    an_environment_that_was_read_too_early_is_read_again,
 );
 
 /// `deployment` after its end, ready to be written.
@@ -217,4 +218,18 @@ async fn a_deployment_can_end_without_its_environment(table: Table) {
     assert_eq!(world.end(&deployment, at(2)).await, Saved::Yes);
     assert_eq!(world.stored(deployment.id).await.status, Status::Cancelled);
     assert_eq!(world.env("dev").await, successor);
+}
+
+async fn an_environment_that_was_read_too_early_is_read_again(table: Table) {
+    let (world, dev) = World::with_dev(table).await;
+    let [first, second] = [1, 2].map(|second| queued(&dev, second));
+    world.accept(&first).await;
+    let launched = world.launch(first.id, at(4)).await.unwrap();
+    let early = Box::new(world.env("dev").await);
+    world.accept(&second).await;
+    let over = ended(launched, Outcome::Succeeded, at(5));
+    let saved = world.table.end_deployment_in(world.org, &over, Some(early), at(5), None).await;
+    assert_eq!(saved.unwrap(), Saved::Yes);
+    let queue = world.env("dev").await.queue;
+    assert_eq!((queue.current, queue.waiting), (None, vec![second.id]), "it forgot nobody");
 }
