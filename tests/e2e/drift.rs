@@ -11,9 +11,11 @@ use canyon_api::plan::PlannedAction;
 use canyon_domain::drift::{DriftKind, DriftStatus};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 const PLATFORM: &str = if cfg!(target_arch = "aarch64") { "linux_arm64" } else { "linux_amd64" };
@@ -64,6 +66,15 @@ fn block(file: &Path) {
     fs::remove_file(file).unwrap();
     let made = Command::new("mkfifo").arg(file).status().unwrap();
     assert!(made.success());
+}
+
+/// Waits until a program reads the pipe, which then waits until the answer is dropped.
+fn held_reader(pipe: &Path) -> File {
+    let (sender, opened) = mpsc::channel();
+    let pipe = pipe.to_owned();
+    // Opening a pipe for writing waits for its reader.
+    thread::spawn(move || sender.send(File::options().write(true).open(pipe)));
+    opened.recv_timeout(Duration::from_mins(2)).expect("a program reads the pipe").unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,6 +167,7 @@ async fn a_deployment_ends_the_check_of_its_environment_and_does_not_wait_for_it
     let again = site.client.check_drift(PROJECT, ENV).await.unwrap();
     assert_eq!(again.id.to_string(), check, "one check at a time");
     // The check has the pipe open; a deployment finds a file again.
+    let _held = held_reader(&folder.join("greeting"));
     fs::remove_file(folder.join("greeting")).unwrap();
     fs::write(folder.join("greeting"), "hello").unwrap();
     site.deploy(inline(module(&folder))).await;

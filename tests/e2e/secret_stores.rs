@@ -4,6 +4,7 @@ use crate::harness::cli::CommandResult;
 use crate::harness::clouds::Clouds;
 use crate::harness::deployments::{assert_succeeded, failure, request};
 use crate::harness::module::inline;
+use crate::harness::searched::{files_without, until_no_job};
 use crate::harness::server::Server;
 use crate::harness::site::{ENV, PROJECT, RUNNER, Site};
 use canyon_cloud::parts::vault::Vault;
@@ -11,9 +12,10 @@ use canyon_domain::failure::FailureClass;
 use http::Method;
 use serde_json::json;
 use std::fs;
-use std::path::Path;
 
 const PASSWORD: &str = "pa55-of-the-vault/7";
+/// The secrets of these tests, or parts of them.
+const SECRETS: [&str; 3] = [PASSWORD, "cGE1NS1vZi10aGUtdmF1bHQ", "api-key-4711"];
 
 /// Repeats its variables in the log.
 const TELLING: &str = r#"
@@ -106,8 +108,8 @@ async fn a_job_reads_its_secrets_from_vault_as_itself_and_they_are_found_nowhere
     assert_eq!(outputs["digest"].value, Some(digest.into()));
 
     // The state has what the module puts there; no other file has a secret.
-    let mut searched = 0;
-    search(&site.server.data(), &mut searched);
+    until_no_job(&site.server.data());
+    let searched = files_without(&SECRETS, &site.server.data());
     assert!(searched > 3, "{searched} files were searched");
     for text in [log, site.server.log()] {
         assert!(!contains_secret(text.as_bytes()), "{text}");
@@ -259,18 +261,5 @@ async fn a_job_reads_the_secret_managers_of_clouds_with_its_identity_of_the_plan
 }
 
 fn contains_secret(bytes: &[u8]) -> bool {
-    let parts = [PASSWORD, "cGE1NS1vZi10aGUtdmF1bHQ", "api-key-4711"];
-    parts.iter().any(|part| bytes.windows(part.len()).any(|window| window == part.as_bytes()))
-}
-
-fn search(folder: &Path, searched: &mut u32) {
-    for entry in fs::read_dir(folder).unwrap().flatten() {
-        let (path, kind) = (entry.path(), entry.file_type().unwrap());
-        if kind.is_dir() {
-            search(&path, searched);
-        } else if kind.is_file() {
-            *searched += 1;
-            assert!(!contains_secret(&fs::read(&path).unwrap()), "{}", path.display());
-        }
-    }
+    SECRETS.iter().any(|part| bytes.windows(part.len()).any(|window| window == part.as_bytes()))
 }
