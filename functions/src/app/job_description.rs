@@ -81,14 +81,7 @@ impl App {
         let runner = runner.ok_or_else(|| gone("the runner's definition"))?;
         let environment = environment.filter(|found| found.uuid == deployment.env_uuid);
         let environment = environment.ok_or_else(|| gone("the environment"))?;
-        let definition = serde_json::from_str(&runner.definition)
-            .ok()
-            .and_then(|value| RunnerDefinition::parse_stored(value).ok());
-        let Some(definition) = definition else {
-            tracing::error!(runner = %runner.id, "a stored runner definition does not parse");
-            return Err(AppError::internal());
-        };
-        let definition = match definition.usable() {
+        let definition = match stored_definition(&runner)?.usable() {
             Ok(definition) => definition,
             Err(faults) => return Ok(Err(unusable(&runner.id, &faults))),
         };

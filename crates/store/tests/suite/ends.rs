@@ -231,5 +231,5 @@ async fn an_environment_that_was_read_too_early_is_read_again(table: Table) {
     let saved = world.table.end_deployment_in(world.org, &over, Some(early), at(5), None).await;
     assert_eq!(saved.unwrap(), Saved::Yes);
     let queue = world.env("dev").await.queue;
-    assert_eq!((queue.current, queue.waiting), (None, vec![second.id]), "it forgot nobody");
+    assert_eq!((queue.current, queue.waiting), (None, vec![second.id]), "the second one waits");
 }
