@@ -16,7 +16,7 @@ const BUNDLE: &str = "bundle";
 /// Whether a write wakes the launcher at once.
 ///
 /// On AWS the event source mapping passes only such writes to the launcher, so a heartbeat costs no
-/// invocation. In `canyon local` every write wakes the launcher.
+/// invocation. In `canyon local` each write that makes something due wakes the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// The launcher has something to do or to publish.

@@ -6,16 +6,18 @@
 //!
 //! # What is durable
 //!
-//! SQLite runs in WAL mode with `synchronous = FULL` (its default, which dynoxide leaves alone):
-//! each commit is followed by an fsync of the log before the write is acknowledged. A killed
-//! process loses no acknowledged write; nor does a power cut, as far as the disk keeps the promise
-//! of fsync (<https://sqlite.org/pragma.html#pragma_synchronous>).
+//! SQLite runs in WAL mode, and no write is acknowledged, and none is shown to a reader, before an fsync of the log
+//! ([`writer`]). A killed process loses no acknowledged write; nor does a power cut, as far as the disk keeps the
+//! promise of fsync.
 
 mod connector;
 mod data_file;
 mod engine;
+mod log_file;
 mod operations;
+mod reader;
 mod sdk;
+mod writer;
 
 use crate::StoreError;
 use aws_sdk_dynamodb::Client;

@@ -4,10 +4,12 @@
 //! the length of its keys. That uuid comes from the caller's token, so no request, whatever its
 //! path is, can reach another organization's items.
 
+mod in_requests;
 mod of_agents;
 mod of_callers;
 mod of_schedules;
 
+pub use in_requests::{deployments_in, makes_due};
 pub use of_agents::{
     agent, agent_job, agent_job_in_order, agent_jobs, agent_work, agent_work_of, agent_work_order,
     agents,
@@ -284,19 +286,6 @@ pub fn environments_of_project(project: &ProjectId) -> String {
 /// A deployment. Each has a partition of its own, because deployments get the most writes.
 pub fn deployment(of: OrgUuid, id: DeploymentId) -> Key {
     Key::new(format!("{}#dep#{id}", org(of)), "D")
-}
-
-/// The deployments whose keys occur in a request to the table. Other text may match too: use the
-/// result as a hint only.
-pub fn deployments_in(request: &[u8]) -> impl Iterator<Item = DeploymentId> {
-    const MARK: &[u8] = b"#dep#";
-    let starts = request.windows(MARK.len()).enumerate().filter(|(_, part)| *part == MARK);
-    starts.filter_map(|(start, _)| {
-        let rest = request.get(start + MARK.len()..)?;
-        let end = rest.iter().position(|byte| !(byte.is_ascii_hexdigit() || *byte == b'-'));
-        let id = rest.get(..end.unwrap_or(rest.len()))?;
-        std::str::from_utf8(id).ok()?.parse().ok()
-    })
 }
 
 /// The bundle of a deployment.

@@ -34,8 +34,8 @@ impl HttpClient for Connector {
 }
 
 impl HttpConnector for Connector {
-    /// Answers a read at once, because that takes less time than a switch to another thread. A
-    /// write goes to a thread that may block (see [`Engine::write`]).
+    /// Answers a read on this thread, because that takes less time than a switch to another. A write goes to the thread that
+    /// waits for the disk (see [`super::writer`]).
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let Some(operation) =
             request.headers().get("x-amz-target").and_then(Operation::from_target)
@@ -48,13 +48,13 @@ impl HttpConnector for Connector {
                 let reason = "the embedded table takes no streamed request";
                 return Err(ConnectorError::user(reason.into()));
             };
-            respond(if operation.only_reads() {
-                // A read never waits, so without this a long series of reads would monopolize its
-                // thread.
-                tokio::task::consume_budget().await;
-                engine.read(operation, body)
-            } else {
-                engine.write(operation, body.to_vec()).await
+            respond(match operation {
+                Operation::Read(read) => {
+                    // A read seldom waits, so without this a long series of reads would monopolize its thread.
+                    tokio::task::consume_budget().await;
+                    engine.read(read, body).await
+                }
+                Operation::Write(write) => engine.write(write, body.to_vec()).await,
             })
         })
     }

@@ -1,21 +1,39 @@
 //! Maps DynamoDB operations to functions of `dynoxide`.
 
+use super::reader::Read;
 use dynoxide::actions::transact_write_items::{
     TransactWriteItemsRequest, TransactWriteItemsResponse,
 };
 use dynoxide::{Database, DynoxideError};
 use serde::{Serialize, de::DeserializeOwned};
 
+/// An operation of the embedded table. It has only those that Canyon uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Read(Read),
+    Write(Write),
+}
+
+impl Operation {
+    /// Parses the value of `x-amz-target`.
+    pub(super) fn from_target(target: &str) -> Option<Self> {
+        let name = target.strip_prefix("DynamoDB_20120810.")?;
+        Read::from_name(name).map(Self::Read).or_else(|| Write::from_name(name).map(Self::Write))
+    }
+}
+
+/// A parsed request for the writer's connection.
+pub(super) type Prepared = Box<dyn FnOnce(&Database) -> Result<String, DynoxideError> + Send>;
+
 macro_rules! operations {
     ($($name:ident: $kind:ident = $call:path;)*) => {
-        /// An operation of the embedded table. It has only those that Canyon uses.
+        /// An operation for the writer's connection.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) enum Operation { $($name,)* }
+        pub(super) enum Write { $($name,)* }
 
-        impl Operation {
-            /// Parses the value of `x-amz-target`.
-            pub(super) fn from_target(target: &str) -> Option<Self> {
-                match target.strip_prefix("DynamoDB_20120810.")? {
+        impl Write {
+            fn from_name(name: &str) -> Option<Self> {
+                match name {
                     $(stringify!($name) => Some(Self::$name),)*
                     _ => None,
                 }
@@ -25,11 +43,14 @@ macro_rules! operations {
                 match self { $(Self::$name => Kind::$kind,)* }
             }
 
-            /// Parses the request from `body` and returns the body of the answer.
-            pub(super) fn run(self, database: &Database, body: &[u8]) -> Result<String, DynoxideError> {
-                match self {
-                    $(Self::$name => answer(body, |request| $call(database, request)),)*
-                }
+            /// Parses the request from `body`. The result runs it, and returns the body of the answer.
+            pub(super) fn prepare(self, body: &[u8]) -> Result<Prepared, DynoxideError> {
+                Ok(match self {
+                    $(Self::$name => {
+                        let request = parse(body)?;
+                        Box::new(move |database| serialize(&$call(database, request)?))
+                    })*
+                })
             }
         }
     };
@@ -37,57 +58,47 @@ macro_rules! operations {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Reads, without isolation from writers.
-    Read,
     /// Reads several items as of one moment, or table definitions. The writer's connection answers
     /// it, so that no write comes between, and so that a start does not open a reader for each
     /// change of a definition.
     Snapshot,
-    Write,
-    Define,
+    Items,
+    Definition,
 }
 
 operations! {
-    GetItem: Read = Database::get_item;
-    Query: Read = Database::query;
-    Scan: Read = Database::scan;
-    BatchGetItem: Read = Database::batch_get_item;
     ListTables: Snapshot = Database::list_tables;
     DescribeTable: Snapshot = Database::describe_table;
     DescribeTimeToLive: Snapshot = Database::describe_time_to_live;
     TransactGetItems: Snapshot = Database::transact_get_items;
-    PutItem: Write = Database::put_item;
-    UpdateItem: Write = Database::update_item;
-    DeleteItem: Write = Database::delete_item;
-    BatchWriteItem: Write = Database::batch_write_item;
-    TransactWriteItems: Write = transact;
-    CreateTable: Define = Database::create_table;
-    DeleteTable: Define = Database::delete_table;
-    UpdateTable: Define = Database::update_table;
-    UpdateTimeToLive: Define = Database::update_time_to_live;
+    PutItem: Items = Database::put_item;
+    UpdateItem: Items = Database::update_item;
+    DeleteItem: Items = Database::delete_item;
+    BatchWriteItem: Items = Database::batch_write_item;
+    TransactWriteItems: Items = transact;
+    CreateTable: Definition = Database::create_table;
+    DeleteTable: Definition = Database::delete_table;
+    UpdateTable: Definition = Database::update_table;
+    UpdateTimeToLive: Definition = Database::update_time_to_live;
 }
 
-impl Operation {
-    pub(super) fn only_reads(self) -> bool {
-        self.kind() == Kind::Read
-    }
-
-    pub(super) fn writes_items(self) -> bool {
-        self.kind() == Kind::Write
+impl Write {
+    pub(super) fn changes_items(self) -> bool {
+        self.kind() == Kind::Items
     }
 
     pub(super) fn changes_definitions(self) -> bool {
-        self.kind() == Kind::Define
+        self.kind() == Kind::Definition
     }
 }
 
-fn answer<Request: DeserializeOwned, Response: Serialize>(
-    body: &[u8],
-    call: impl FnOnce(Request) -> Result<Response, DynoxideError>,
-) -> Result<String, DynoxideError> {
-    let request = serde_json::from_slice(body)
-        .map_err(|error| DynoxideError::SerializationException(error.to_string()))?;
-    serde_json::to_string(&call(request)?)
+pub(super) fn parse<Request: DeserializeOwned>(body: &[u8]) -> Result<Request, DynoxideError> {
+    serde_json::from_slice(body)
+        .map_err(|error| DynoxideError::SerializationException(error.to_string()))
+}
+
+pub(super) fn serialize(response: &impl Serialize) -> Result<String, DynoxideError> {
+    serde_json::to_string(response)
         .map_err(|error| DynoxideError::InternalServerError(error.to_string()))
 }
 

@@ -41,6 +41,7 @@ mod metering;
 mod nonces;
 mod organizations;
 mod pages;
+mod power_loss;
 mod publication;
 mod queries;
 mod rate_limiter;
