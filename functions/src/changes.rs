@@ -126,8 +126,8 @@ impl Changes {
         self.watched.changed(id);
     }
 
-    /// A receiver of every hint, for example for the launcher.
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
+    /// A receiver of every hint.
+    fn subscribe(&self) -> watch::Receiver<u64> {
         self.sender.subscribe()
     }
 

@@ -1,4 +1,4 @@
-//! The launcher of a laptop. Committed writes, ended jobs, ended deployments and the clock wake it.
+//! The launcher of a laptop. Writes that make something due, ended jobs, ended deployments and the clock wake it.
 
 use crate::LocalError;
 use crate::containers::Containers;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -82,6 +82,7 @@ pub(crate) async fn run(
     app: App,
     org: OrgUuid,
     mut ends: mpsc::Receiver<Due>,
+    mut made_due: watch::Receiver<()>,
     embedded: Embedded,
     launch: LaunchSettings,
 ) {
@@ -105,7 +106,6 @@ pub(crate) async fn run(
     let containers = launch.containers;
     platforms.insert(RunnerType::Docker, Arc::new(containers.clone()));
     platforms.extend(agents(&app, launch.runner_image.as_deref(), Arc::new(local.clone())));
-    let mut hints = app.changes.subscribe();
     let sweeper = Sweeper::new(Launcher {
         table: app.table,
         blobs: app.blobs,
@@ -145,7 +145,7 @@ pub(crate) async fn run(
                 Ok(())
             }
             _ = tick.tick() => sweeper.pass(&mut tasks).await.map(drop),
-            changed = hints.changed() => match changed {
+            changed = made_due.changed() => match changed {
                 Ok(()) => {
                     sweeper.note_write();
                     sweeper.pass(&mut tasks).await.map(drop)

@@ -29,6 +29,7 @@ use canyon_identity::system::System;
 use canyon_identity::verify::{PrivateIssuers, PrivateIssuersError};
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
+use canyon_store::keys::makes_due;
 use canyon_store::{StoreError, Table};
 use container_access::ContainerAccess;
 use containers::Containers;
@@ -147,7 +148,13 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     let changes = Changes::new(Duration::from_secs(1)).with_deployment_events();
     let (changes, ends) = changes.with_max_waits(limits.connections / 4 * 3).with_published_ends();
     let hints = changes.clone();
-    let on_write = Arc::new(move |request: &[u8]| hints.written(request));
+    let (made_due, due) = watch::channel(());
+    let on_write = Arc::new(move |request: &[u8]| {
+        hints.written(request);
+        if makes_due(request, canyon_domain::ports::Clock::now(&System)) {
+            let _ = made_due.send(());
+        }
+    });
     let embedded = Embedded::open_with_request_hook(&data_dir.join("canyon.db"), on_write)?;
     let table = Table::new(embedded.client(), "canyon");
     table.ensure().await?;
@@ -191,7 +198,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         runner_image: settings.runner_image,
         data_dir,
     };
-    let mut launching = tokio::spawn(launching::run(app.clone(), org, ends, embedded, launch));
+    let mut launching = tokio::spawn(launching::run(app.clone(), org, ends, due, embedded, launch));
     let schedules = tokio::spawn(schedules::run(app.clone()));
     let router = canyon_functions::http::router(app, Some(issuers), &HttpSettings::default());
     // Registered before the address is printed, so that a signal that comes now is handled.
