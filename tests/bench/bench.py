@@ -15,14 +15,15 @@ import cluster
 import containers
 import rows
 import serverless
+from history import History
 
 PAGE = """# Performance
 
 Measured by `scripts/bench` on {date}, side by side in one run: {cores} cores shared by the server, its
 jobs and the load, {memory:.0f} GiB of memory, Linux {kernel}; programs in the release profile, OpenTofu
-from `scripts/setup`. Load average when it began: {load:.1f}; much above 0 means that other programs used
-the cores too. The table is a SQLite file with `synchronous=FULL`: each accepted write waits for
-the disk, so the rows with writes depend on this disk too. A command measures only its rows.
+from `scripts/setup`. Load average when it began: {load:.1f}. The table is a SQLite file, and each accepted write
+waits for the disk, so the rows with writes depend on this disk too. A command measures only its rows.
+`tests/bench/history.jsonl` has the rows of each run.
 
 | what | budget | measured here | | command |
 |---|---|---|---|---|
@@ -31,10 +32,11 @@ the disk, so the rows with writes depend on this disk too. A command measures on
 ## How it is measured
 
 - `start`: 15 starts each; the median of the time from exec to the line that reports readiness.
-- `get_runner`, `accept`: `wrk` with one thread, on loopback. Each accepted deployment has an idempotency
+- `get_runner`, `accept`, `long_polls`: `wrk` with one thread, on loopback. Each accepted deployment has an idempotency
   key of its own, and waits in one of 200 environments behind a job that never ends, so that no job starts
   while requests are counted; the queues grow to some tens of deployments. At the end the table must
-  contain all deployments that were answered with 201.
+  contain all deployments that were answered with 201. The bare axum server and the SQLite transaction are
+  `tests/bench/peers`; the transaction has the bytes of the items and index entries of one acceptance.
 - `no_op`: a script that does nothing replaces `tofu`; the runner calls it as it calls OpenTofu. The times
   are from the API.
 - `deploy`: new environments and new folders, alternating, the median of 7; `canyon deploy` is the command
@@ -99,6 +101,8 @@ when it began: {load:.1f}, when it ended: {after:.1f}.
 # The first heading begins the parts that `scripts/bench` leaves unchanged. The parts of the functions and of container
 # jobs each have a command that replaces them.
 KEPT = ("\n## Launching\n", "\n## Container jobs\n", "\n## The functions\n", "\n## Where a budget is missed\n")
+# A page is written only if the load average is not higher than this when it begins.
+CALM = 0.5
 PARTS = {"serverless": (serverless.ALL, FUNCTIONS), "containers": (containers.ALL, CONTAINERS)}
 
 
@@ -122,14 +126,21 @@ def main():
         parser.error(f"no row is called {', '.join(unknown)}; there are: {', '.join(known)}")
     chosen = named or (part[0] if part else rows.ALL | agents.ALL)
     lines, missed, load = [], 0, os.getloadavg()[0]
+    if not named and load > CALM:
+        raise SystemExit(f"bench: the load average is {load:.1f}, so other programs use the cores. Wait until it is below "
+                         f"{CALM}, or name the rows: then no page is written")
+    history = History(bench.root)
     for name in chosen:
         for row in known[name](bench):
             verdict = {None: "", True: "met", False: "**missed**"}[row.met]
             missed += row.met is False
             lines.append(f"| {row.what} | {row.budget} | {row.measured} | {verdict} "
                          f"| `scripts/bench {name}` |")
-            print(f"{row.what}: {row.measured} (budget {row.budget}) {verdict}", flush=True)
+            before = history.before(row.what)
+            print(f"{row.what}: {row.measured} (budget {row.budget}) {verdict}{before}", flush=True)
+            history.add(row)
     if not named:
+        history.write()
         page = bench.root / "docs/performance.md"
         if part:
             write_part(page, part[1], lines, load)
