@@ -24,11 +24,11 @@ use aws_sdk_dynamodb::Client;
 use engine::Engine;
 use std::{fmt, path::Path, sync::Arc};
 
-/// Called after every committed write request. Like a stream record on AWS, it is only a hint:
+/// Called after every durable write request. Like a stream record on AWS, it is only a hint:
 /// something may be due, so read the table. The writer waits for it, so it must return at once.
 pub type OnWrite = Arc<dyn Fn() + Send + Sync>;
 
-/// Like [`OnWrite`], with the request that was committed: the JSON of DynamoDB's API.
+/// Like [`OnWrite`], with the durable request: the JSON of DynamoDB's API.
 pub type OnRequest = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// An open database file. Clients keep the file open too, so a caller may drop this value before

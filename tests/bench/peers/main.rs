@@ -5,6 +5,8 @@
 //! canyon-bench-peer commits FILE BYTES COUNT  writes rows of BYTES into a new SQLite file, and prints its times
 //! ```
 
+#![expect(clippy::print_stdout, reason = "scripts/bench reads the standard output")]
+
 use rusqlite::Connection;
 use serde_json::json;
 use std::error::Error;
@@ -31,8 +33,8 @@ fn hello() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// `count` transactions with one row of `bytes` each, one after the other. `synchronous = FULL` in WAL mode, as in Canyon's
-/// table: each commit waits for an fsync.
+/// `count` transactions with one row of `bytes` each, one after the other. With `synchronous = FULL` in WAL mode, each commit waits
+/// for an fsync.
 fn commits(file: &Path, bytes: usize, count: usize) -> Result<(), Box<dyn Error>> {
     let mut database = Connection::open(file)?;
     database.pragma_update(None, "journal_mode", "WAL")?;

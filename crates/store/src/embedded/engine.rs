@@ -7,6 +7,7 @@ use super::log_file::LogFile;
 use super::writer::{Answer, Writer};
 use super::{OnRequest, data_file::DataFile, operations::Write, reader::Read};
 use crate::StoreError;
+use crate::error::BoxError;
 use dynoxide::storage::Storage;
 use dynoxide::{Database, DynoxideError};
 use std::fmt;
@@ -21,36 +22,39 @@ pub(super) struct Engine {
     /// Idle connections, each with the generation of the table definitions that it may have cached.
     readers: Mutex<Vec<(u64, Storage)>>,
     /// Grows with each change of a table definition, which makes all readers stale.
-    generation: AtomicU64,
+    generation: Arc<AtomicU64>,
     file: DataFile,
 }
 
 impl Engine {
     pub(super) fn open(path: &Path, on_write: OnRequest) -> Result<Self, StoreError> {
         let file = DataFile::claim(path)?;
-        let failed = |source| StoreError::Open { path: path.to_owned(), source };
-        let database = utf8(path).and_then(Database::new).map_err(|error| failed(error.into()))?;
-        // The only function of dynoxide that sets `synchronous = NORMAL`. The other settings that it makes are the defaults.
-        database.disable_bulk_loading().map_err(|error| failed(error.into()))?;
-        let mut log = LogFile::of(path);
-        // A process that was killed may have left writes that are not on the disk yet.
-        log.sync().map_err(|error| failed(error.into()))?;
-        let writer =
-            Writer::start(database.clone(), log, on_write).map_err(|error| failed(error.into()))?;
-        Ok(Self {
-            writer,
-            database,
-            readers: Mutex::new(Vec::new()),
-            generation: AtomicU64::new(0),
-            file,
-        })
+        Self::of_claimed(file, on_write)
+            .map_err(|source| StoreError::Open { path: path.to_owned(), source })
+    }
+
+    fn of_claimed(file: DataFile, on_write: OnRequest) -> Result<Self, BoxError> {
+        let path = file.path();
+        if LogFile::is_left_beside(path)? {
+            // A process that was killed may have left writes that the disk does not have. When SQLite closes its only connection, it
+            // copies the log into the database, waits for the disk, and deletes the log.
+            drop(Storage::new(utf8(path)?)?);
+        }
+        let database = Database::new(utf8(path)?)?;
+        // The only function of dynoxide that sets `synchronous = NORMAL`. Its other settings are SQLite's defaults.
+        database.disable_bulk_loading()?;
+        let log = LogFile::open(path)?;
+        let generation = Arc::new(AtomicU64::new(0));
+        let writer = Writer::start(database.clone(), log, generation.clone(), on_write)?;
+        Ok(Self { writer, database, readers: Mutex::new(Vec::new()), generation, file })
     }
 
     pub(super) fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Answers a request that only reads: some microseconds, and if a write is in progress, until that is on the disk.
+    /// Answers a request that only reads. This takes some microseconds; if a write is in progress, the answer waits until the disk
+    /// has the write.
     pub(super) async fn read(&self, operation: Read, body: &[u8]) -> Answer {
         let answer = self.read_now(operation, body);
         self.writer.until_durable().await?;
@@ -73,12 +77,7 @@ impl Engine {
 
     /// Answers a request that writes, or that needs the writer's connection.
     pub(super) async fn write(&self, operation: Write, body: Vec<u8>) -> Answer {
-        let answer = self.writer.write(operation, body).await;
-        if operation.changes_definitions() {
-            self.generation.fetch_add(1, Ordering::Release);
-            self.readers().clear();
-        }
-        answer
+        self.writer.write(operation, body).await
     }
 
     pub(super) async fn remove_expired(self: &Arc<Self>) -> Result<usize, StoreError> {
@@ -105,9 +104,11 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// The answer to a request that the writing thread did not take or finish.
-pub(super) fn lost() -> DynoxideError {
-    DynoxideError::InternalServerError("the embedded table is closed".to_owned())
+/// The answer to a request after the end of the writing thread.
+pub(super) fn unavailable() -> DynoxideError {
+    let reason =
+        "the thread that writes the embedded table has ended; the log above has the reason";
+    DynoxideError::InternalServerError(reason.to_owned())
 }
 
 fn utf8(path: &Path) -> Result<&str, DynoxideError> {

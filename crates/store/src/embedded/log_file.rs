@@ -4,37 +4,49 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The log of a database, opened for waiting until it is on the disk.
+/// The log of an open database, for waiting until the disk has its content.
 ///
-/// SQLite has its locks on other files (`-shm` and the database), so it may be opened and closed here beside SQLite's own
+/// SQLite has its locks on other files (`-shm` and the database), so Canyon may open and close the log beside SQLite's own
 /// descriptor (<https://sqlite.org/howtocorrupt.html>, 2.2). SQLite deletes the log only with its last connection.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
-    file: Option<File>,
+    file: File,
 }
 
 impl LogFile {
-    /// The log of the database `path`.
-    pub(super) fn of(path: &Path) -> Self {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
-        Self { path: log.into(), file: None }
-    }
-
-    /// Returns when all that was written to the log is on the disk. Without a log, nothing was written.
+    /// Opens the log of the database `path`, which SQLite has open in WAL mode.
     ///
     /// # Errors
     ///
-    /// The system's, if it cannot be opened or written to the disk.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
-        if self.file.is_none() {
-            match File::open(&self.path) {
-                Ok(file) => self.file = Some(file),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        self.file.as_ref().map_or(Ok(()), File::sync_data)
+    /// The system's, also if there is no log: then SQLite does not write one.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let path = Self::beside(path)?;
+        Ok(Self { file: File::open(&path)?, path })
+    }
+
+    /// Whether a process that was killed has left a log.
+    pub(super) fn is_left_beside(path: &Path) -> io::Result<bool> {
+        Self::beside(path)?.try_exists()
+    }
+
+    /// SQLite follows symbolic links to the database, and keeps the log beside the target.
+    fn beside(path: &Path) -> io::Result<PathBuf> {
+        let mut log = path.canonicalize()?.into_os_string();
+        log.push("-wal");
+        Ok(log.into())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns when the disk has everything that SQLite wrote to the log.
+    ///
+    /// # Errors
+    ///
+    /// The system's, if it cannot write the log to the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 }

@@ -47,8 +47,9 @@ impl Read {
 
 /// The result of a function of dynoxide. They are asynchronous for its browser build alone, and never wait here.
 fn at_once<T>(work: impl Future<Output = Result<T, DynoxideError>>) -> Result<T, DynoxideError> {
-    let waits = || DynoxideError::InternalServerError("the embedded table waits".to_owned());
-    work.now_or_never().unwrap_or_else(|| Err(waits()))
+    let reason = "dynoxide has suspended a read, which this build of it never does";
+    work.now_or_never()
+        .unwrap_or_else(|| Err(DynoxideError::InternalServerError(reason.to_owned())))
 }
 
 /// A `GetItem` of a whole item, by far the most frequent request. One with any other member is not parsed.
@@ -78,16 +79,21 @@ struct Text<'a> {
     text: Cow<'a, str>,
 }
 
+/// The maximum lengths of keys, in bytes (DynamoDB Developer Guide, "Quotas").
+const MAX_PK: usize = 2_048;
+const MAX_SK: usize = 1_024;
+
 /// Answers a request for a whole item with the text that dynoxide has stored, which is JSON in DynamoDB's form. dynoxide itself
-/// parses the table's definition and the item, and writes the item anew: half of the time of a `GET` of the API.
-/// `None`: dynoxide must answer, as it does for another request, a faulty key or a table that does not exist.
+/// parses the table's definition and the item, and serializes the item again: half of its time for a request.
+/// `None` if dynoxide must answer: to another request, a faulty key, or a table that does not exist.
 fn whole_item(storage: &Storage, body: &[u8]) -> Option<String> {
     let WholeItem { table_name, key, .. } = serde_json::from_slice(body).ok()?;
-    let stored_key = |of: Text<'_>| {
-        let text = Some(of.text.into_owned()).filter(|text| !text.is_empty())?;
-        AttributeValue::S(text).to_key_string()
+    let stored_key = |of: Text<'_>, most: usize| {
+        let text = of.text.into_owned();
+        let key = Some(text).filter(|text| (1..=most).contains(&text.len()))?;
+        AttributeValue::S(key).to_key_string()
     };
-    let (pk, sk) = (stored_key(key.pk)?, stored_key(key.sk)?);
+    let (pk, sk) = (stored_key(key.pk, MAX_PK)?, stored_key(key.sk, MAX_SK)?);
     let item = storage.get_item(&table_name, &pk, &sk).ok()?;
     Some(item.map_or_else(|| "{}".to_owned(), |item| format!(r#"{{"Item":{item}}}"#)))
 }

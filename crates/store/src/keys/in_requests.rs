@@ -1,4 +1,4 @@
-//! What the bytes of a write request to the table name. Other text may match too, so the results are hints only.
+//! Hints about a write request to the table, from its bytes. Other text may match too.
 
 use super::due_at;
 use crate::table::GSI2;
@@ -14,7 +14,8 @@ pub fn deployments_in(request: &[u8]) -> impl Iterator<Item = DeploymentId> {
     })
 }
 
-/// Whether a write request to the table makes something due by `now`: it has a sort key of `gsi2` that is not later.
+/// Whether a write request puts an item that is due by `now`: its sort key in `gsi2` is `now` or earlier. An update by an expression does
+/// not count: Canyon's only one sets a later time.
 pub fn makes_due(request: &[u8], now: Timestamp) -> bool {
     let now = due_at(now);
     let mark = format!(r#""{}":{{"S":""#, GSI2.sk);
@@ -22,7 +23,7 @@ pub fn makes_due(request: &[u8], now: Timestamp) -> bool {
         .any(|key| key.get(..now.len()).is_none_or(|key| key <= now.as_bytes()))
 }
 
-/// What follows each occurrence of `mark`.
+/// The rest of the request after each occurrence of `mark`.
 fn after<'a>(request: &'a [u8], mark: &[u8]) -> impl Iterator<Item = &'a [u8]> {
     let starts = request.windows(mark.len()).enumerate().filter(move |(_, part)| *part == mark);
     starts.filter_map(move |(start, _)| request.get(start + mark.len()..))

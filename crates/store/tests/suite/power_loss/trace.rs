@@ -1,4 +1,4 @@
-//! What `strace -f -y -xx` recorded of one process, and what was on the disk at a moment of it.
+//! A record that `strace -f -y -xx` made of one process, and the files that the disk had at a moment of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -15,20 +15,24 @@ enum Event {
         file: String,
         length: usize,
     },
-    /// An fsync has ended. It confirms the writes before `since`, the event at which it began.
+    /// An fsync has succeeded. It confirms the writes before `since`, the event at which it began.
     Synced {
         file: String,
         since: usize,
     },
-    Acknowledged(String),
+    /// The process has told a writer, or a reader, that this key is in the table.
+    Shown {
+        key: String,
+        to_reader: bool,
+    },
 }
 
-/// What becomes of the writes that no fsync has confirmed.
+/// Which of the writes that no fsync has confirmed the disk has.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unconfirmed {
-    /// None of them is on the disk.
+    /// None of them.
     None,
-    /// Two of three are, and which depends on the number.
+    /// Two of three; the number chooses which.
     Some(usize),
 }
 
@@ -58,34 +62,51 @@ impl Trace {
                 begun.insert(thread, (start, events.len()));
                 continue;
             }
-            let (call, since) = match call.starts_with("<... ") {
-                true => begun.remove(thread).unwrap(),
-                false => (call, events.len()),
+            let (call, since) = if call.starts_with("<... ") {
+                begun.remove(thread).unwrap()
+            } else {
+                (call, events.len())
             };
-            events.extend(event(call, since, stem));
+            events.extend(event(call, line.ends_with("= 0"), since, stem));
         }
         Self { events }
     }
 
-    /// The moments right after each acknowledgement.
-    pub(super) fn acknowledgements(&self) -> Vec<usize> {
-        let of = |(at, event): (usize, &Event)| {
-            matches!(event, Event::Acknowledged(_)).then_some(at + 1)
-        };
-        self.events.iter().enumerate().filter_map(of).collect()
-    }
-
-    pub(super) fn acknowledged_before(&self, moment: usize) -> BTreeSet<String> {
-        let of = |event: &Event| match event {
-            Event::Acknowledged(key) => Some(key.clone()),
+    /// The moments of interest: right after a key was shown, and right after each fsync from the first shown key on.
+    pub(super) fn moments(&self) -> Vec<usize> {
+        let first = self.events.iter().position(|event| matches!(event, Event::Shown { .. }));
+        let of = |(at, event): (usize, &Event)| match event {
+            Event::Shown { .. } | Event::Synced { .. } => Some(at + 1),
             _ => None,
         };
-        self.events[..moment].iter().filter_map(of).collect()
+        let from = first.unwrap_or(self.events.len());
+        self.events.iter().enumerate().skip(from).filter_map(of).collect()
     }
 
-    pub(super) fn syncs_of(&self, name: &str) -> usize {
-        let is_it = |event: &&Event| matches!(event, Event::Synced { file, .. } if file == name);
-        self.events.iter().filter(is_it).count()
+    pub(super) fn shown_before(&self, moment: usize) -> BTreeSet<String> {
+        self.shown(moment).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// How many keys a reader saw before their writer had its answer.
+    pub(super) fn readers_first(&self) -> usize {
+        let mut known = BTreeSet::new();
+        let of_reader = |(key, to_reader): (&String, bool)| known.insert(key.clone()) && to_reader;
+        self.shown(self.events.len()).map(of_reader).filter(|is_first| *is_first).count()
+    }
+
+    fn shown(&self, before: usize) -> impl Iterator<Item = (&String, bool)> {
+        self.events[..before].iter().filter_map(|event| match event {
+            Event::Shown { key, to_reader } => Some((key, *to_reader)),
+            _ => None,
+        })
+    }
+
+    /// Whether SQLite wrote the log from its start again after a key was shown: then it had copied the log into the database.
+    pub(super) fn writer_begins_the_log_again(&self) -> bool {
+        let is_shown = |event: &&Event| !matches!(event, Event::Shown { .. });
+        self.events.iter().skip_while(is_shown).any(
+            |event| matches!(event, Event::Write { file, at: 0, .. } if file == "canyon.db-wal"),
+        )
     }
 
     /// The files after a power cut at `moment`.
@@ -128,19 +149,22 @@ fn apply(event: &Event, file: &mut Vec<u8>) {
             file[*at..end].copy_from_slice(bytes);
         }
         Event::Truncate { length, .. } => file.resize(*length, 0),
-        Event::Synced { .. } | Event::Acknowledged(_) => {}
+        Event::Synced { .. } | Event::Shown { .. } => {}
     }
 }
 
 /// Parses `pwrite64(7</folder/canyon.db-wal>, "\x37...", 24, 4096) = 24`, whose result may be missing.
-fn event(call: &str, since: usize, database: &str) -> Option<Event> {
+fn event(call: &str, succeeded: bool, since: usize, database: &str) -> Option<Event> {
     let (name, arguments) = call.split_once('(')?;
     let (descriptor, arguments) = arguments.split_once('>')?;
     let path = plain(descriptor.split_once('<')?.1);
     let file = path.strip_prefix(database).map(|rest| format!("canyon.db{rest}"));
     if name == "write" {
-        let said = String::from_utf8(unescaped(arguments)).ok()?;
-        return Some(Event::Acknowledged(said.trim().strip_prefix("acknowledged ")?.to_owned()));
+        let output = String::from_utf8(unescaped(arguments)).ok()?;
+        let (word, key) = output.trim().split_once(' ')?;
+        let to_reader = word == "shown";
+        let is_key = to_reader || word == "acknowledged";
+        return is_key.then(|| Event::Shown { key: key.to_owned(), to_reader });
     }
     // SQLite makes its shared memory anew from the log, and has a journal only until the log begins.
     let file = file.filter(|file| matches!(file.as_str(), "canyon.db" | "canyon.db-wal"))?;
@@ -154,7 +178,7 @@ fn event(call: &str, since: usize, database: &str) -> Option<Event> {
         "ftruncate" => {
             Some(Event::Truncate { file, length: number(arguments.rsplit(',').next()?)? })
         }
-        "fsync" | "fdatasync" => Some(Event::Synced { file, since }),
+        "fsync" | "fdatasync" if succeeded => Some(Event::Synced { file, since }),
         _ => None,
     }
 }
