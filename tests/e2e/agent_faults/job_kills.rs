@@ -6,6 +6,7 @@ use super::gate::{Side, Step};
 use super::world::{AGENT, World, job_process};
 use crate::harness::deployments::{end, failure};
 use crate::harness::ledger;
+use crate::harness::programs;
 use crate::harness::site::ENV;
 use canyon_domain::failure::FailureClass;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -18,6 +19,14 @@ async fn with_jobs_at_the_gate() -> (World, Agent) {
     let world = World::new().await;
     let mut spec = world.spec(AGENT);
     spec.variables[1].1.clone_from(&world.gate.url);
+    // The first report of a job comes after 0.3 s; a quick plan would be over by then, and every report would be about the apply.
+    let folder = world.site.server.path("slow");
+    std::fs::create_dir(&folder).unwrap();
+    let tofu = programs::given("CANYON_TEST_TOFU");
+    let script = format!("[ \"$1\" != plan ] || sleep 1\nexec '{}' \"$@\"\n", tofu.display());
+    programs::script(&folder.join("tofu"), &script);
+    let path = programs::search_path(Some(&folder)).into_string().unwrap();
+    spec.variables.push(("PATH".to_owned(), path));
     let agent = Agent::start(spec);
     world.until_agent(&agent, AGENT, "wait for work", |view| view.availability == "idle").await;
     (world, agent)
