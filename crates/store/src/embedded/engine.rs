@@ -17,13 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) struct Engine {
     /// Declared before `file`: connections must close before the lock is released.
-    writer: Writer,
+    writer: Arc<Writer>,
     database: Database,
     /// Idle connections, each with the generation of the table definitions that it may have cached.
     readers: Mutex<Vec<(u64, Storage)>>,
     /// Grows with each change of a table definition, which makes all readers stale.
     generation: Arc<AtomicU64>,
-    file: DataFile,
+    file: Arc<DataFile>,
 }
 
 impl Engine {
@@ -34,6 +34,7 @@ impl Engine {
     }
 
     fn of_claimed(file: DataFile, on_write: OnRequest) -> Result<Self, BoxError> {
+        let file = Arc::new(file);
         let path = file.path();
         if LogFile::is_left_beside(path)? {
             // A process that was killed may have left writes that the disk does not have. When SQLite closes its only connection, it
@@ -45,7 +46,8 @@ impl Engine {
         database.disable_bulk_loading()?;
         let log = LogFile::open(path)?;
         let generation = Arc::new(AtomicU64::new(0));
-        let writer = Writer::start(database.clone(), log, generation.clone(), on_write)?;
+        let writer = Writer::new(database.clone(), log, generation.clone(), on_write, file.clone());
+        let writer = Arc::new(writer);
         Ok(Self { writer, database, readers: Mutex::new(Vec::new()), generation, file })
     }
 
@@ -57,7 +59,7 @@ impl Engine {
     /// has the write.
     pub(super) async fn read(&self, operation: Read, body: &[u8]) -> Answer {
         let answer = self.read_now(operation, body);
-        self.writer.until_durable().await?;
+        self.writer.until_durable().await;
         answer
     }
 
@@ -102,13 +104,6 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("file", &self.file).finish_non_exhaustive()
     }
-}
-
-/// The answer to a request after the end of the writing thread.
-pub(super) fn unavailable() -> DynoxideError {
-    let reason =
-        "the thread that writes the embedded table has ended; the log above has the reason";
-    DynoxideError::InternalServerError(reason.to_owned())
 }
 
 fn utf8(path: &Path) -> Result<&str, DynoxideError> {

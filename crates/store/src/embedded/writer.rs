@@ -1,19 +1,18 @@
-//! The thread that writes. All writes that wait for it become durable together.
+//! One thread at a time writes. All writes that wait for it become durable together.
 //!
 //! With `synchronous = FULL`, SQLite waits for the disk at each commit, and the next write waits too. Here SQLite has `NORMAL`:
 //! it appends each commit to the write-ahead log without waiting (<https://sqlite.org/pragma.html#pragma_synchronous>).
-//! This thread runs the writes that wait, waits once until the disk has the log, and only then answers these writes.
+//! The thread runs the writes that wait, waits once until the disk has the log, and only then answers these writes.
 //! The log has the commits in their order, so a power cut loses the last ones, and never one that the thread has answered.
 
 use super::OnRequest;
-use super::engine::unavailable;
+use super::data_file::DataFile;
 use super::log_file::LogFile;
 use super::operations::{Prepared, Write};
 use dynoxide::{Database, DynoxideError};
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{oneshot, watch};
 
 /// The maximum number of writes between two waits for the disk, so that the first of many gets its answer soon.
@@ -34,104 +33,110 @@ struct PendingAnswer {
     caller: oneshot::Sender<Answer>,
 }
 
-/// The writing thread. Dropping this value ends the thread, after the writes that wait.
+/// The writes that wait.
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Whether a thread runs them.
+    is_served: bool,
+}
+
+/// Runs writes, one thread at a time.
 pub(super) struct Writer {
-    queue: Option<mpsc::Sender<Job>>,
-    thread: Option<JoinHandle<()>>,
-    /// The number of the batch that the thread began last.
-    begun: Arc<AtomicU64>,
+    database: Database,
+    log: LogFile,
+    /// Grows with each change of a table's definition.
+    generation: Arc<AtomicU64>,
+    on_write: OnRequest,
+    queue: Mutex<Queue>,
+    /// The number of the batch that a thread began last.
+    begun: AtomicU64,
     /// The number of the last batch that the disk has.
-    durable: watch::Receiver<u64>,
+    durable: watch::Sender<u64>,
+    /// Dropped last: the connection must be closed before another process may open the file.
+    _file: Arc<DataFile>,
 }
 
 impl Writer {
-    /// Starts the thread. `generation` grows with each change of a table's definition.
-    ///
-    /// # Errors
-    ///
-    /// The system's, if it cannot start a thread.
-    pub(super) fn start(
+    pub(super) fn new(
         database: Database,
         log: LogFile,
         generation: Arc<AtomicU64>,
         on_write: OnRequest,
-    ) -> std::io::Result<Self> {
-        let (queue, waiting) = mpsc::channel();
-        let (is_durable, durable) = watch::channel(0);
-        let begun = Arc::new(AtomicU64::new(0));
-        let thread =
-            WriterThread { database, log, generation, on_write, begun: begun.clone(), is_durable };
-        let name = "canyon-table".to_owned();
-        let thread = std::thread::Builder::new().name(name).spawn(move || thread.run(&waiting))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), begun, durable })
+        file: Arc<DataFile>,
+    ) -> Self {
+        Self {
+            database,
+            log,
+            generation,
+            on_write,
+            queue: Mutex::default(),
+            begun: AtomicU64::new(0),
+            durable: watch::Sender::new(0),
+            _file: file,
+        }
     }
 
     /// Writes, and answers when the disk has the write. The write continues if the caller stops waiting, as on a server.
-    pub(super) async fn write(&self, operation: Write, body: Vec<u8>) -> Answer {
+    pub(super) async fn write(self: &Arc<Self>, operation: Write, body: Vec<u8>) -> Answer {
         // Parsed here, because all other writes wait for the thread.
         let request = operation.prepare(&body)?;
         let (caller, answered) = oneshot::channel();
         let job = Job { request, pending: PendingAnswer { operation, body, caller } };
-        let queued = self.queue.as_ref().map(|queue| queue.send(job));
-        if !matches!(queued, Some(Ok(()))) {
-            return Err(unavailable());
+        if self.enqueue(job) {
+            let writer = Arc::clone(self);
+            // A thread of the runtime that may block, so that a test's clock stands still meanwhile.
+            tokio::task::spawn_blocking(move || writer.serve());
         }
-        answered.await.unwrap_or_else(|_| Err(unavailable()))
+        let lost = || DynoxideError::InternalServerError("Canyon is shutting down".to_owned());
+        answered.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Returns whether the caller must start a thread.
+    fn enqueue(&self, job: Job) -> bool {
+        let mut queue = self.queue();
+        queue.jobs.push_back(job);
+        !std::mem::replace(&mut queue.is_served, true)
     }
 
     /// Waits until the disk has everything that this process can read now: a power cut must not undo what Canyon has shown to
     /// a caller. Returns at once if no write is in progress.
-    ///
-    /// # Errors
-    ///
-    /// If the thread has ended.
-    pub(super) async fn until_durable(&self) -> Result<(), DynoxideError> {
+    pub(super) async fn until_durable(&self) {
         let begun = self.begun.load(Ordering::Acquire);
         if *self.durable.borrow() >= begun {
-            return Ok(());
+            return;
         }
-        let mut durable = self.durable.clone();
-        let on_disk = durable.wait_for(|batch| *batch >= begun).await;
-        on_disk.map(drop).map_err(|_| unavailable())
+        // The sender lives as long as this value.
+        let _ = self.durable.subscribe().wait_for(|batch| *batch >= begun).await;
     }
-}
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            // If it panicked, Rust has printed why, and no caller waits for it any more.
-            let _ = thread.join();
-        }
-    }
-}
-
-struct WriterThread {
-    database: Database,
-    log: LogFile,
-    generation: Arc<AtomicU64>,
-    on_write: OnRequest,
-    begun: Arc<AtomicU64>,
-    is_durable: watch::Sender<u64>,
-}
-
-impl WriterThread {
-    fn run(self, waiting: &mpsc::Receiver<Job>) {
-        let mut number = 0;
-        while let Ok(first) = waiting.recv() {
-            number += 1;
+    /// Runs the writes until none waits.
+    fn serve(&self) {
+        let abort = AbortOnPanic;
+        loop {
+            let batch = self.next_batch();
+            if batch.is_empty() {
+                break;
+            }
             // Before the first commit, so that a reader of this commit waits for this batch.
-            self.begun.store(number, Ordering::Release);
-            let more = waiting.try_iter().take(MAX_BATCH - 1);
-            let batch = std::iter::once(first).chain(more);
+            let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
             let done: Vec<_> =
-                batch.map(|job| ((job.request)(&self.database), job.pending)).collect();
+                batch.into_iter().map(|job| ((job.request)(&self.database), job.pending)).collect();
             self.sync();
-            let _ = self.is_durable.send(number);
+            self.durable.send_replace(number);
             for (answer, pending) in done {
                 self.answer(answer, pending);
             }
         }
+        std::mem::forget(abort);
+    }
+
+    /// The writes that wait now. If there are none, the next one must start a thread.
+    fn next_batch(&self) -> Vec<Job> {
+        let mut queue = self.queue();
+        let count = queue.jobs.len().min(MAX_BATCH);
+        queue.is_served = count > 0;
+        queue.jobs.drain(..count).collect()
     }
 
     /// Ends the process if the disk fails. The kernel may have dropped what it could not write, so a second attempt would
@@ -155,5 +160,20 @@ impl WriterThread {
         }
         // A caller may have stopped waiting.
         let _ = caller.send(answer);
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Nothing that holds the lock can panic half-way.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the process when it is dropped. After a panic in the middle of a batch, all callers would wait for ever. Released programs end at
+/// any panic.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        std::process::abort();
     }
 }
