@@ -48,6 +48,7 @@ mod remote_runners;
 mod render;
 mod request_id;
 mod retention;
+mod routing;
 mod runner_checks;
 mod runner_profiles;
 mod runner_rules;
@@ -77,21 +78,18 @@ use axum::middleware;
 use axum::response::IntoResponse as _;
 use canyon_identity::system::System;
 use error::ApiError;
-use openapi::Document;
 use request_id::RequestIds;
+use routing::Routes;
 use std::sync::Arc;
 use tower_http::catch_panic::CatchPanicLayer;
-use utoipa::OpenApi as _;
-use utoipa_axum::router::OpenApiRouter;
 
 pub use cors::{InvalidOrigin, Origin};
 pub use openapi::document;
 pub use well_known::Issuers;
 
-/// Every route of the API, with its OpenAPI document.
-fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi())
-        .merge(health::routes())
+/// Every route of the API but those of the issuers' documents.
+fn routes() -> Routes<App> {
+    health::routes()
         .merge(openapi::own_route())
         .merge(organizations::routes())
         .merge(env_types::routes())
@@ -136,7 +134,7 @@ fn routes() -> OpenApiRouter<App> {
 }
 
 /// The routes that runners call.
-fn of_runs() -> OpenApiRouter<App> {
+fn of_runs() -> Routes<App> {
     let routes = runs::routes().merge(job_tokens::routes()).merge(state_locks::routes());
     let routes = routes.merge(plans::routes_of_runs());
     routes.layer(middleware::from_fn(runs::name_attempt))
@@ -170,9 +168,8 @@ pub fn issuer_router(issuers: Issuers, settings: &HttpSettings) -> Router {
 }
 
 /// Adds the layers that apply to every request.
-fn served(resources: OpenApiRouter, ids: RequestIds, settings: &HttpSettings) -> Router {
-    let (router, _) = resources.split_for_parts();
-    let router = router
+fn served(resources: Router, ids: RequestIds, settings: &HttpSettings) -> Router {
+    let router = resources
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
         .layer(DefaultBodyLimit::max(json::MAX_BYTES))

@@ -5,6 +5,7 @@ use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use super::{fields, paging};
 use crate::App;
 use crate::app::accounts::AccountChange;
@@ -16,11 +17,9 @@ use canyon_api::page::{Page, PageQuery};
 use canyon_domain::account::{self, AccountCredentials, AccountId, AccountType};
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::OrgId;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, update, delete]
 }
 
 /// Create an account.

@@ -4,6 +4,7 @@ use super::body::Body;
 use super::caller::Ids;
 use super::error::ApiError;
 use super::refusals::{OfAction, OfWrite};
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::agent_proofs::AgentRequest;
 use axum::Json;
@@ -16,19 +17,12 @@ use canyon_api::agent::{
 use canyon_domain::agent::invalid_labels_reason;
 use canyon_domain::agent_job::MAX_FOUND_JOBS;
 use canyon_domain::field_error::FieldErrors;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The most jobs in one request.
 const MAX_ITEMS: usize = 100;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(open))
-        .routes(routes!(close))
-        .routes(routes!(poll))
-        .routes(routes!(take))
-        .routes(routes!(report))
+pub(super) fn routes() -> Routes<App> {
+    routes![open, close, poll, take, report]
 }
 
 /// Start a session of an agent. A newer session ends the older one.

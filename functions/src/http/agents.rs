@@ -6,6 +6,7 @@ use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::agent_proofs::key_of;
 use axum::Json;
@@ -20,15 +21,9 @@ use canyon_domain::ids::AgentId;
 use canyon_identity::agent_key::AgentKey;
 use canyon_store::outcome::Deleted;
 use jiff::Timestamp;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(get, update, forget))
-        .routes(routes!(adopt))
-        .routes(routes!(reject))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, get, update, forget, adopt, reject]
 }
 
 /// List the agents.

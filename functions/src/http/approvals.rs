@@ -5,6 +5,7 @@ use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::{OfAction, OfWrite};
 use super::render;
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::ReviewRequest;
 use axum::Json;
@@ -13,11 +14,9 @@ use canyon_api::approval::{ApproveBody, RejectBody};
 use canyon_api::deployment::Deployment;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::module_source::Digest;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(approve)).routes(routes!(reject)).routes(routes!(discard))
+pub(super) fn routes() -> Routes<App> {
+    routes![approve, reject, discard]
 }
 
 /// Approve the plan that a deployment waits with. After the last approval that it needs, exactly this plan is applied.

@@ -5,6 +5,7 @@ use super::body::{self, Body};
 use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::{OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use crate::App;
 use axum::Json;
 use axum::body::HttpBody as _;
@@ -18,14 +19,11 @@ use canyon_api::error::{ErrorBody, INCOMPLETE};
 use canyon_domain::module_source::Digest;
 use canyon_domain::principal::Role;
 use sha2::{Digest as _, Sha256};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    let archives = OpenApiRouter::new()
-        .routes(routes!(put_archive, get_archive))
-        .layer(DefaultBodyLimit::max(MAX_ARCHIVE_BYTES));
-    OpenApiRouter::new().routes(routes!(upload_url)).merge(archives)
+pub(super) fn routes() -> Routes<App> {
+    let archives =
+        routes![put_archive, get_archive].layer(DefaultBodyLimit::max(MAX_ARCHIVE_BYTES));
+    routes![upload_url].merge(archives)
 }
 
 /// Upload a module as a gzipped tar, named by its SHA-256.

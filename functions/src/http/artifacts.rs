@@ -6,6 +6,7 @@ use super::caller::{Ids, Member};
 use super::deployments::MAX_WAIT;
 use super::error::ApiError;
 use super::refusals::{OfList, OfRead};
+use super::routing::{Routes, routes};
 use crate::App;
 use axum::Json;
 use axum::extract::State;
@@ -24,16 +25,9 @@ use canyon_store::blob_keys::BlobKey;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(logs))
-        .routes(routes!(get_logs))
-        .routes(routes!(outputs))
-        .routes(routes!(encrypted_outputs))
-        .routes(routes!(orphans))
+pub(super) fn routes() -> Routes<App> {
+    routes![logs, get_logs, outputs, encrypted_outputs, orphans]
 }
 
 /// Read a stream of a run from an offset on, while it is written.

@@ -6,6 +6,7 @@ use super::error::ApiError;
 use super::paging;
 use super::parameters;
 use super::refusals::OfClosedList;
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::names::Names;
 use axum::Json;
@@ -15,11 +16,9 @@ use canyon_api::page::{Page, PageQuery};
 use canyon_domain::audit;
 use canyon_domain::audit_filter::AuditFilter;
 use canyon_domain::ids::PrincipalId;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list))
+pub(super) fn routes() -> Routes<App> {
+    routes![list]
 }
 
 /// List the accepted changes, newest first. With `action`, `by` or `subject`, a page may have fewer entries than requested, or

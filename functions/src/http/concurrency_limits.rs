@@ -6,6 +6,7 @@ use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::concurrency_limits::HeldLimit;
 use axum::Json;
@@ -15,11 +16,9 @@ use canyon_api::concurrency_limit::{ConcurrencyLimit, ConcurrencyLimitBody};
 use canyon_api::page::{Page, PageQuery};
 use canyon_domain::concurrency::{LimitScope, MAX_LIMIT};
 use canyon_store::outcome::Deleted;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(get, set, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, get, set, delete]
 }
 
 /// List the limits, with the holders of their slots.

@@ -6,6 +6,7 @@ use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::definitions::DefinitionChange;
 use axum::Json;
@@ -26,16 +27,9 @@ use canyon_domain::resource_name::ResourceName;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list, create))
-        .routes(routes!(get, replace, update, delete))
-        .routes(routes!(add_criterion))
-        .routes(routes!(remove_criterion))
-        .routes(routes!(explain))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, replace, update, delete, add_criterion, remove_criterion, explain]
 }
 
 /// How a change is made.

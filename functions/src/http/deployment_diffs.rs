@@ -4,6 +4,7 @@ use super::body::Params;
 use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::OfAction;
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::deployment_diffs::Diff;
 use axum::Json;
@@ -12,11 +13,9 @@ use canyon_api::deployment::{DeploymentDiff, DeploymentDiffChange, DiffQuery};
 use canyon_domain::deployment_diff::{DiffType, Difference};
 use canyon_domain::ids::DeploymentId;
 use sha2::{Digest as _, Sha256};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(diff))
+pub(super) fn routes() -> Routes<App> {
+    routes![diff]
 }
 
 /// Compare what a deployment runs with what another deployment of its environment has run: the source and the version of its

@@ -4,6 +4,7 @@ use super::body::{Body, Params};
 use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use super::{deployment_diffs, fields, paging, parameters, render};
 use crate::App;
 use crate::app::deploy::Idempotency;
@@ -29,8 +30,6 @@ use canyon_store::deployment_search::DeploymentSearch;
 use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The longest wait of a request in seconds: API Gateway ends a request after 29 s.
 pub(super) const MAX_WAIT: u32 = 25;
@@ -38,13 +37,10 @@ pub(super) const MAX_WAIT: u32 = 25;
 /// The longest request to deploy: a container job has files of 1 MiB, and base64 makes more of some.
 const MAX_REQUEST: usize = 2 * 1024 * 1024;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list, create))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create]
         .layer(DefaultBodyLimit::max(MAX_REQUEST))
-        .routes(routes!(get))
-        .routes(routes!(wait))
-        .routes(routes!(cancel))
+        .merge(routes![get, wait, cancel])
 }
 
 /// Request a deployment.

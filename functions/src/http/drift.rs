@@ -4,6 +4,7 @@ use super::body::Params;
 use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::{OfAction, OfList};
+use super::routing::{Routes, routes};
 use super::{paging, parameters, render};
 use crate::App;
 use axum::Json;
@@ -16,11 +17,9 @@ use canyon_domain::drift::DriftStatus;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, ProjectId};
 use canyon_domain::inventory::Environment;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(get)).routes(routes!(check))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, get, check]
 }
 
 /// List environments with their drift. A page may have fewer entries than requested, or none, although another page follows.

@@ -7,6 +7,7 @@ use super::fields;
 use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::env_types::TypeRules;
 use axum::Json;
@@ -17,11 +18,9 @@ use canyon_api::page::{Page, PageQuery};
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::EnvTypeId;
 use canyon_domain::inventory;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, update, delete]
 }
 
 /// Create an environment type.

@@ -6,6 +6,7 @@ use super::environment_filter::EnvironmentFilter;
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfWrite};
+use super::routing::{Routes, routes};
 use super::{fields, paging};
 use crate::App;
 use crate::app::at_a_glance::AtAGlance;
@@ -33,16 +34,10 @@ use canyon_domain::to_json::to_json_text;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list, create))
-        .routes(routes!(list_in_org))
-        .routes(routes!(get, update, delete))
-        .routes(routes!(refresh_runner))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, list_in_org, get, update, delete, refresh_runner]
 }
 
 /// Create an environment. It is linked to the runner that the rules choose.

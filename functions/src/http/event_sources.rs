@@ -5,6 +5,7 @@ use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use super::{fields, paging};
 use crate::App;
 use crate::app::event_sources::EventSourceChange;
@@ -19,11 +20,9 @@ use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::OrgId;
 use std::fmt::Display;
 use std::str::FromStr;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, update, delete]
 }
 
 /// Create an event source.

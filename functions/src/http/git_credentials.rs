@@ -4,6 +4,7 @@ use super::body::Body;
 use super::caller::{Admin, Ids, Member, Viewer};
 use super::error::ApiError;
 use super::refusals::{OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use crate::App;
 use axum::Json;
 use axum::extract::State;
@@ -18,13 +19,9 @@ use canyon_domain::git_credentials::secret::GitSecretKind;
 use canyon_domain::ids::ProjectId;
 use canyon_domain::principal::Principal;
 use canyon_domain::variable_scope::VariableScope;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(of_organization, update_of_organization))
-        .routes(routes!(of_project, update_of_project))
+pub(super) fn routes() -> Routes<App> {
+    routes![of_organization, update_of_organization, of_project, update_of_project]
 }
 
 /// Read the git credentials of the organization, which its jobs use for modules and their child modules. No answer has

@@ -1,13 +1,12 @@
 //! Health of the API, for load balancers and probes.
 
+use super::routing::{Routes, routes};
 use crate::App;
 use axum::Json;
 use serde_json::{Value, json};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(health))
+pub(super) fn routes() -> Routes<App> {
+    routes![health]
 }
 
 /// Check whether the process serves requests.

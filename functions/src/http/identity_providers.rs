@@ -5,6 +5,7 @@ use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use super::{fields, paging, scoped_roles};
 use crate::App;
 use crate::app::identity_providers::{IdentityProviderChange, IdentityProviderRequest};
@@ -23,14 +24,9 @@ use canyon_domain::ids::{IdentityProviderId, OrgId};
 use canyon_domain::trust_policy::{IssuerUrl, check_audience, check_issuer};
 use canyon_identity::verify::KeySet;
 use serde_json::Value;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list, create))
-        .routes(routes!(get, update, delete))
-        .routes(routes!(choices))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, update, delete, choices]
 }
 
 /// Create an identity provider: its people may sign in, with the roles of their groups.

@@ -4,6 +4,7 @@ use super::body::Body;
 use super::caller::Ids;
 use super::error::ApiError;
 use super::refusals::OfRun;
+use super::routing::{Routes, routes};
 use super::runs::Run;
 use crate::App;
 use axum::Json;
@@ -13,11 +14,9 @@ use axum::response::{IntoResponse, Response};
 use canyon_api::error::ErrorBody;
 use canyon_api::job_token::{IssueTokenBody, IssuedToken};
 use canyon_domain::ids::DeploymentId;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(issue_token))
+pub(super) fn routes() -> Routes<App> {
+    routes![issue_token]
 }
 
 /// Get a token of the job, for a cloud that trusts Canyon's issuer. It is valid for 10 minutes at most.

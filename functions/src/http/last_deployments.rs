@@ -4,6 +4,7 @@ use super::caller::Member;
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::OfList;
+use super::routing::{Routes, routes};
 use super::{fields, paging, render};
 use crate::App;
 use crate::app::last_deployments::LastDeployments;
@@ -14,11 +15,9 @@ use canyon_api::page::{Page, PageQuery};
 use canyon_domain::deployment;
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{EnvId, ProjectId};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list))
+pub(super) fn routes() -> Routes<App> {
+    routes![list]
 }
 
 /// List the last deployment of each environment, in the order of projects and environments. A page has as many environments as

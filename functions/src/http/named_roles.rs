@@ -4,6 +4,7 @@ use super::body::Body;
 use super::caller::{Admin, Ids};
 use super::error::ApiError;
 use super::refusals::{OfAction, OfWrite};
+use super::routing::{Routes, routes};
 use super::runners::render;
 use crate::App;
 use crate::app::runners::stored_warnings;
@@ -16,15 +17,13 @@ use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgId, RunnerId};
 use canyon_domain::requested_role::{RoleName, reason_fault};
 use canyon_store::runners::RunnerRecord;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// How long a role is enabled unless the request says so.
 const DEFAULT_SECONDS: u32 = 3600;
 const MIN_SECONDS: u32 = 60;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(enable)).routes(routes!(disable))
+pub(super) fn routes() -> Routes<App> {
+    routes![enable, disable]
 }
 
 /// Enable a disabled role of a runner for at most 8 hours. It disables itself; runs that have it by then go on.

@@ -2,6 +2,7 @@
 
 use super::caller::Member;
 use super::path_parameters::PathParameters;
+use super::routing::{Routes, routes};
 use super::{routes, well_known};
 use crate::App;
 use axum::Json;
@@ -10,8 +11,6 @@ use canyon_api::git_credential::{CloudBody, GitCredentialBody, GithubAppBody};
 use canyon_api::runner;
 use canyon_api::variable_set::VariableBody;
 use utoipa::{Modify as _, OpenApi};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The general part of the document.
 #[derive(OpenApi)]
@@ -27,7 +26,7 @@ use utoipa_axum::routes;
     modifiers(&BearerScheme),
     security(("bearer" = []))
 )]
-pub(super) struct Document;
+struct Document;
 
 struct BearerScheme;
 
@@ -42,15 +41,17 @@ impl utoipa::Modify for BearerScheme {
 
 /// The document. It also lists the issuers' documents, although another function may serve them.
 pub fn document() -> utoipa::openapi::OpenApi {
-    let mut document = routes().into_openapi().merge_from(well_known::routes().into_openapi());
+    let mut document = Document::openapi();
+    routes().describe(&mut document);
+    well_known::routes().describe(&mut document);
     let components = document.components.get_or_insert_with(Default::default);
     components.schemas.extend(runner::described().map(|(name, schema)| (name.to_owned(), schema)));
     PathParameters.modify(&mut document);
     document
 }
 
-pub(super) fn own_route() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(openapi))
+pub(super) fn own_route() -> Routes<App> {
+    routes![openapi]
 }
 
 /// This API's OpenAPI 3.1 document.

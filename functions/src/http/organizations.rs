@@ -4,6 +4,7 @@ use super::body::Body;
 use super::caller::{Admin, Member, Viewer};
 use super::error::ApiError;
 use super::refusals::{OfMaking, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use crate::App;
 use axum::Json;
 use axum::extract::State;
@@ -11,11 +12,9 @@ use axum::http::StatusCode;
 use canyon_api::organization::{NewOrganization, Organization, OrganizationUpdateBody};
 use canyon_domain::inventory;
 use secrecy::ExposeSecret;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(create)).routes(routes!(get, update))
+pub(super) fn routes() -> Routes<App> {
+    routes![create, get, update]
 }
 
 /// Create an organization with a random name. Only the operator of this installation may.

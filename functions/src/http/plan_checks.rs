@@ -4,6 +4,7 @@ use super::body::Body;
 use super::caller::{Ids, presented};
 use super::error::ApiError;
 use super::refusals::OfRun;
+use super::routing::{Routes, routes};
 use crate::App;
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, FromRequestParts, State};
@@ -13,14 +14,12 @@ use canyon_domain::attempt::SecretHash;
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::plan_check::PlanCheckId;
 use canyon_identity::bearer::{AttemptRef, Presented};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The largest answer, in bytes: its texts, each character escaped.
 const MAX_ANSWER: usize = 16 * 1024;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(answer)).layer(DefaultBodyLimit::max(MAX_ANSWER))
+pub(super) fn routes() -> Routes<App> {
+    routes![answer].layer(DefaultBodyLimit::max(MAX_ANSWER))
 }
 
 /// A service with the token of a check. The token is verified with the check's name.

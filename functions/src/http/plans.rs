@@ -4,6 +4,7 @@ use super::body::{self, Params};
 use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::{OfList, OfRun, OfRunRead};
+use super::routing::{Routes, routes};
 use super::runs::Run;
 use crate::App;
 use axum::Json;
@@ -16,20 +17,16 @@ use canyon_api::error::ErrorBody;
 use canyon_api::plan::{Plan, PlanQuery};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::plan_task::PlanPiece;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The largest piece, in bytes: a part of a plan file, with what its encryption adds.
 const MAX_PIECE: usize = 4 * 1024 * 1024;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(plan))
+pub(super) fn routes() -> Routes<App> {
+    routes![plan]
 }
 
-pub(super) fn routes_of_runs() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(get_piece, put_piece))
-        .layer(DefaultBodyLimit::max(MAX_PIECE))
+pub(super) fn routes_of_runs() -> Routes<App> {
+    routes![get_piece, put_piece].layer(DefaultBodyLimit::max(MAX_PIECE))
 }
 
 /// Read a page of the plan that Canyon keeps of a deployment which only plans, or that the deployment applies. What is destroyed

@@ -7,6 +7,7 @@ use super::fields;
 use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use crate::App;
 use axum::Json;
 use axum::extract::State;
@@ -20,11 +21,9 @@ use canyon_domain::inventory;
 use canyon_domain::runner::agents::ProfileName;
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, update, delete]
 }
 
 /// Create a project. A scoped role in its group suffices.

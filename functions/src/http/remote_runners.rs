@@ -4,6 +4,7 @@ use super::access::note_organization;
 use super::body::Params;
 use super::caller::{Ids, bearer};
 use super::error::ApiError;
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::remote_runners::{PollResult, RemoteRunner};
 use crate::app::shared_waits::THROTTLED_PAUSE;
@@ -17,11 +18,9 @@ use canyon_api::agent::MAX_WAIT_SECONDS;
 use canyon_api::error::ErrorBody;
 use canyon_api::remote_runner::{PollRequestsQuery, RemoteRunnerMessage};
 use std::time::Duration;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(poll))
+pub(super) fn routes() -> Routes<App> {
+    routes![poll]
 }
 
 impl FromRequestParts<App> for RemoteRunner {

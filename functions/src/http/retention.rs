@@ -4,6 +4,7 @@ use super::body::Body;
 use super::caller::{Admin, Viewer};
 use super::error::ApiError;
 use super::refusals::{OfAction, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use crate::App;
 use axum::Json;
 use axum::extract::State;
@@ -11,11 +12,9 @@ use axum::http::StatusCode;
 use canyon_api::retention::{Retention, RetentionBody};
 use canyon_domain::retention;
 use canyon_store::outcome::Deleted;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(get, set, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![get, set, delete]
 }
 
 /// Read the retention. Without one, Canyon keeps everything.

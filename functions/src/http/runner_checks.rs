@@ -5,6 +5,7 @@ use super::caller::{Deployer, Ids, Viewer};
 use super::deployments::MAX_WAIT;
 use super::error::ApiError;
 use super::refusals::{OfAction, OfList, OfRead};
+use super::routing::{Routes, routes};
 use crate::App;
 use axum::Json;
 use axum::extract::State;
@@ -17,11 +18,9 @@ use canyon_domain::ids::{OrgId, RunnerCheckId, RunnerId};
 use canyon_domain::runner_check;
 use jiff::Timestamp;
 use std::time::Duration;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(ask)).routes(routes!(get)).routes(routes!(trust))
+pub(super) fn routes() -> Routes<App> {
+    routes![ask, get, trust]
 }
 
 /// More than any check has.

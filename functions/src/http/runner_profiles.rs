@@ -5,6 +5,7 @@ use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use super::{fields, paging};
 use crate::App;
 use crate::app::runner_profiles::ProfileChange;
@@ -17,11 +18,9 @@ use canyon_domain::field_error::FieldErrors;
 use canyon_domain::ids::{OrgId, RunnerProfileId};
 use canyon_domain::runner_profile::{self, ProfileSettings};
 use serde_json::json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, update, delete]
 }
 
 /// Create a runner profile.

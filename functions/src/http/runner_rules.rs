@@ -5,6 +5,7 @@ use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use super::{fields, paging};
 use crate::App;
 use axum::Json;
@@ -17,11 +18,9 @@ use canyon_domain::ids::{InvalidId, OrgId, RuleId, RunnerId};
 use canyon_domain::inventory;
 use canyon_domain::runner_rules::{MAX_FALLBACKS, Rule, Scope};
 use canyon_store::runner_rules::RuleFilter;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, delete]
 }
 
 /// Create a runner rule.

@@ -5,6 +5,7 @@ use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use super::{fields, paging};
 use crate::App;
 use crate::app::runners::stored_warnings;
@@ -30,11 +31,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, update, delete]
 }
 
 /// Create a runner.

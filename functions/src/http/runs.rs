@@ -4,6 +4,7 @@ use super::body::Body;
 use super::caller::{Ids, presented};
 use super::error::ApiError;
 use super::refusals::{OfRun, OfRunRead};
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::{RunToken, Source, foreign_path};
 use axum::extract::{FromRequestParts, Request, State};
@@ -22,8 +23,6 @@ use canyon_domain::attempt::SecretHash;
 use canyon_domain::claimant::Claimant;
 use canyon_domain::ids::{DeploymentId, EnvId, ProjectId};
 use canyon_identity::bearer::{self, AttemptRef, Presented};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The largest report or result, in bytes: several pieces of streams, and outputs.
 const MAX_REPORT: usize = 2 * 1024 * 1024;
@@ -49,16 +48,10 @@ pub(super) async fn name_attempt(request: Request, next: Next) -> Response {
     response
 }
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    let claims = OpenApiRouter::new()
-        .routes(routes!(claim))
+pub(super) fn routes() -> Routes<App> {
+    let claims = routes![claim]
         .layer(DefaultBodyLimit::max(usize::try_from(SMALL_BODY).unwrap_or(usize::MAX)));
-    OpenApiRouter::new()
-        .routes(routes!(report))
-        .routes(routes!(results))
-        .routes(routes!(bundle))
-        .layer(DefaultBodyLimit::max(MAX_REPORT))
-        .merge(claims)
+    routes![report, results, bundle].layer(DefaultBodyLimit::max(MAX_REPORT)).merge(claims)
 }
 
 /// A runner with the token of an attempt. The token is verified with the deployment.

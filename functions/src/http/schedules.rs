@@ -5,6 +5,7 @@ use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use super::{fields, paging};
 use crate::App;
 use crate::app::schedules::Place;
@@ -19,14 +20,12 @@ use canyon_domain::json;
 use canyon_domain::schedule::request::RequestedSchedule;
 use canyon_domain::schedule::{self, ScheduleId, ScheduleSettings, ScheduledWork, Times};
 use canyon_domain::to_json::to_json_text;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// How many coming times an answer has.
 const SHOWN_TIMES: usize = 3;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, replace, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, replace, delete]
 }
 
 /// Create a schedule. Its deployments are in the name of the caller.

@@ -5,6 +5,7 @@ use super::caller::{Admin, Ids, Viewer};
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::{OfAction, OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use super::{fields, paging, scoped_roles};
 use crate::App;
 use crate::app::narrowing::Narrowing;
@@ -21,14 +22,12 @@ use canyon_domain::ids::{OrgId, ServiceAccountId};
 use canyon_domain::service_account::{self, MAX_POLICIES};
 use canyon_domain::trust_policy::{self, PolicyRequest};
 use canyon_identity::verify::{KeySet, PrivateIssuers};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 200;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get, update, delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, get, update, delete]
 }
 
 /// Create a service account.

@@ -4,6 +4,7 @@ use super::body::Body;
 use super::caller::Ids;
 use super::error::ApiError;
 use super::refusals::OfRun;
+use super::routing::{Routes, routes};
 use super::runs::Run;
 use crate::App;
 use axum::Json;
@@ -11,11 +12,9 @@ use axum::extract::State;
 use canyon_api::attempt::{JudgeLockAnswer, JudgeLockBody};
 use canyon_domain::ids::DeploymentId;
 use canyon_domain::state_lock::StateLock;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(judge_lock))
+pub(super) fn routes() -> Routes<App> {
+    routes![judge_lock]
 }
 
 /// Judge a lock that blocks the run: whether its owner is proved dead.

@@ -2,6 +2,7 @@
 
 use super::access::note_organization;
 use super::oauth::{Form, NOT_STORED, Refused};
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::token_exchange::{Denied, SignInAs};
 use axum::Json;
@@ -14,11 +15,9 @@ use canyon_api::token_exchange::{
     ACCESS_TOKEN, AccessToken, GRANT_TYPE, ID_TOKEN, JWT, OAuthError, TokenExchangeForm,
 };
 use secrecy::{ExposeSecret, SecretString};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(exchange))
+pub(super) fn routes() -> Routes<App> {
+    routes![exchange]
 }
 
 impl From<Denied> for Refused {

@@ -2,6 +2,7 @@
 
 use super::access::note_organization;
 use super::oauth::{Form, NOT_STORED, Refused};
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::sign_out::SignOut;
 use axum::extract::rejection::BytesRejection;
@@ -10,11 +11,9 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use canyon_api::token_exchange::{OAuthError, TokenRevocationForm};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(revoke))
+pub(super) fn routes() -> Routes<App> {
+    routes![revoke]
 }
 
 /// Sign out: revoke a token that a sign-in issued.

@@ -7,6 +7,7 @@ use super::fields;
 use super::list_query::ListQuery;
 use super::paging;
 use super::refusals::{OfAction, OfClosedList, OfWrite};
+use super::routing::{Routes, routes};
 use super::scoped_roles;
 use crate::App;
 use crate::app::tokens::TokenRequest;
@@ -22,8 +23,6 @@ use canyon_domain::scoped_role::check_together;
 use canyon_store::organizations::TokenRecord;
 use secrecy::ExposeSecret;
 use std::time::Duration;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 /// The longest lifetime of a token, in seconds: a year.
@@ -33,8 +32,8 @@ const DEFAULT_LIFE: Duration = Duration::from_hours(90 * 24);
 /// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 200;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(delete))
+pub(super) fn routes() -> Routes<App> {
+    routes![list, create, delete]
 }
 
 /// Create a token. Its secret is shown only in this answer.

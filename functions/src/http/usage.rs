@@ -6,6 +6,7 @@ use super::error::ApiError;
 use super::parameters;
 use super::refusals::OfClosedList;
 use super::retention::parsed;
+use super::routing::{Routes, routes};
 use crate::App;
 use crate::app::usage;
 use axum::Json;
@@ -14,11 +15,9 @@ use canyon_api::retention::{Amount, LogAmount, RetentionBody, Usage, UsageQuery}
 use canyon_domain::field_error::FieldErrors;
 use canyon_domain::retention::Retention;
 use canyon_store::usage::Counted;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(get))
+pub(super) fn routes() -> Routes<App> {
+    routes![get]
 }
 
 /// Count what the organization stores, and estimate what a retention would remove of it now: the current one, or the one

@@ -5,6 +5,7 @@ use super::caller::{Admin, Ids, Member, Viewer};
 use super::error::ApiError;
 use super::list_query::ListQuery;
 use super::refusals::{OfList, OfRead, OfWrite};
+use super::routing::{Routes, routes};
 use super::variable_changes::VariableChanges;
 use super::{fields, paging};
 use crate::App;
@@ -24,18 +25,22 @@ use canyon_domain::variables::edit::{VariableEdit, VariableEdits};
 use canyon_domain::variables::effective::EffectiveVariable;
 use canyon_domain::variables::{self, Variable, VariableKey, VariableKind, VariableValue};
 use std::collections::BTreeMap;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(of_runner, update_of_runner))
-        .routes(routes!(of_organization, update_of_organization))
-        .routes(routes!(of_project, update_of_project))
-        .routes(routes!(of_env_type, update_of_env_type))
-        .routes(routes!(of_environment, update_of_environment))
-        .routes(routes!(effective))
+pub(super) fn routes() -> Routes<App> {
+    routes![
+        list,
+        of_runner,
+        update_of_runner,
+        of_organization,
+        update_of_organization,
+        of_project,
+        update_of_project,
+        of_env_type,
+        update_of_env_type,
+        of_environment,
+        update_of_environment,
+        effective,
+    ]
 }
 
 /// List the sets of variables that the caller may read: of runners, of the organization, of projects and groups, of

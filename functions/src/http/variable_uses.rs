@@ -4,6 +4,7 @@ use super::body::Params;
 use super::caller::{Ids, Member};
 use super::error::ApiError;
 use super::refusals::OfList;
+use super::routing::{Routes, routes};
 use super::{paging, parameters};
 use crate::App;
 use axum::Json;
@@ -12,11 +13,9 @@ use canyon_api::page::{Page, PageQuery};
 use canyon_api::variable_use::{VariableUse, VariableUseQuery};
 use canyon_domain::variable_scope::VariableScope;
 use canyon_domain::variables::{VariableKey, VariableKind, uses};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list))
+pub(super) fn routes() -> Routes<App> {
+    routes![list]
 }
 
 /// List the environments whose jobs get a variable, by project and name, and from which scope. With `scope`, those that the

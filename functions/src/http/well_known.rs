@@ -4,6 +4,7 @@
 //! halves of the keys (`docs/decisions/0045`).
 
 use super::error::ApiError;
+use super::routing::{Routes, routes};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
@@ -13,8 +14,6 @@ use canyon_identity::issuer::Issuer;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The issuers whose documents are published. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -25,12 +24,8 @@ pub struct Issuers {
     pub jobs: Arc<Issuer>,
 }
 
-pub(super) fn routes() -> OpenApiRouter<Issuers> {
-    OpenApiRouter::new()
-        .routes(routes!(openid_configuration))
-        .routes(routes!(jwks))
-        .routes(routes!(job_openid_configuration))
-        .routes(routes!(job_jwks))
+pub(super) fn routes() -> Routes<Issuers> {
+    routes![openid_configuration, jwks, job_openid_configuration, job_jwks]
 }
 
 /// OIDC discovery document of the issuer that clouds trust for runners.

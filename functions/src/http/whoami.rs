@@ -3,6 +3,7 @@
 use super::caller::AnyRole;
 use super::error::ApiError;
 use super::refusals::OfRead;
+use super::routing::{Routes, routes};
 use super::scoped_roles;
 use crate::App;
 use axum::Json;
@@ -10,11 +11,9 @@ use axum::extract::State;
 use canyon_api::caller::{Caller, CallerKind};
 use canyon_domain::grant::GrantedBy;
 use canyon_domain::provider_group::Membership;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(whoami))
+pub(super) fn routes() -> Routes<App> {
+    routes![whoami]
 }
 
 /// Read who the caller is, and what it may do.
