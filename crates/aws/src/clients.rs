@@ -7,8 +7,8 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedHttpClient};
 use aws_sdk_kms::config::endpoint::{DefaultResolver, Params, ResolveEndpoint};
-use aws_smithy_http_client::{Builder, tls};
 use aws_smithy_types::timeout::TimeoutConfig;
+use canyon_identity::aws_http;
 use canyon_store::StoreError;
 use canyon_store::blobs::Blobs;
 use canyon_store::s3_signer::S3Signer;
@@ -52,8 +52,7 @@ macro_rules! config {
 impl<'a> Clients<'a> {
     /// Clients for `account`.
     pub fn new(account: &'a Account) -> Self {
-        let provider = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc);
-        Self { account, http: Builder::new().tls_provider(provider).build_https() }
+        Self { account, http: aws_http::client() }
     }
 
     fn credentials(&self) -> Credentials {

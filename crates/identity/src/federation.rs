@@ -93,7 +93,7 @@ impl Federation {
 
     /// The HTTP client that all clients of AWS share.
     pub fn aws_http(&self) -> SharedHttpClient {
-        self.context.aws_http()
+        self.context.aws_http.clone()
     }
 
     /// A token of Canyon about `who` for `audience`.

@@ -3,6 +3,8 @@
 
 pub mod agent_key;
 pub mod assertion;
+#[cfg(feature = "aws-http")]
+pub mod aws_http;
 pub mod bearer;
 #[cfg(feature = "federation")]
 pub mod federation;

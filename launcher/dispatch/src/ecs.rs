@@ -80,7 +80,8 @@ impl EcsPlatform {
         limiter: Arc<dyn RateLimiter>,
         image: Option<String>,
     ) -> Self {
-        Self::with_credentials(CredentialSource::Roles(federation), session::http(), limiter, image)
+        let http = federation.aws_http();
+        Self::with_credentials(CredentialSource::Roles(federation), http, limiter, image)
     }
 
     fn with_credentials(

@@ -75,7 +75,7 @@ impl RoleRequest {
             .region(Region::new(self.region.clone()))
             .retry_config(RetryConfig::standard().with_max_attempts(MAX_ATTEMPTS))
             .timeout_config(timeouts)
-            .http_client(context.aws_http());
+            .http_client(context.aws_http.clone());
         if let Some(endpoint) = &context.endpoints.aws_sts {
             config = config.endpoint_url(endpoint);
         }

@@ -2,9 +2,9 @@
 
 use super::{ASSERTION_LIFETIME, Endpoints, FederationError, RunnerIdentity, post};
 use crate::assertion::AssertionRequest;
+use crate::aws_http;
 use crate::issuer::Issuer;
 use aws_sdk_sts::config::SharedHttpClient;
-use aws_smithy_http_client::{Builder, tls};
 use canyon_domain::ports::Clock;
 use reqwest::Client;
 use secrecy::SecretString;
@@ -15,14 +15,13 @@ pub(super) struct ExchangeContext {
     pub(super) issuer: Arc<Issuer>,
     pub(super) endpoints: Endpoints,
     pub(super) clock: Arc<dyn Clock>,
-    aws_http: OnceLock<SharedHttpClient>,
+    pub(super) aws_http: SharedHttpClient,
     http: OnceLock<Client>,
 }
 
 impl ExchangeContext {
     pub(super) fn new(issuer: Arc<Issuer>, endpoints: Endpoints, clock: Arc<dyn Clock>) -> Self {
-        let (aws_http, http) = (OnceLock::new(), OnceLock::new());
-        Self { issuer, endpoints, clock, aws_http, http }
+        Self { issuer, endpoints, clock, aws_http: aws_http::client(), http: OnceLock::new() }
     }
 
     pub(super) async fn assertion(
@@ -49,14 +48,6 @@ impl ExchangeContext {
     }
 
     /// Created on first use, because it reads the machine's root certificates.
-    pub(super) fn aws_http(&self) -> SharedHttpClient {
-        let make = || {
-            let provider = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc);
-            Builder::new().tls_provider(provider).build_https()
-        };
-        self.aws_http.get_or_init(make).clone()
-    }
-
     pub(super) fn http(&self) -> Result<Client, FederationError> {
         if let Some(client) = self.http.get() {
             return Ok(client.clone());

@@ -4,7 +4,6 @@ use super::{EcsDefaults, Settings};
 use crate::{AmbientAws, DispatchError, Target};
 use aws_credential_types::Credentials;
 use aws_sdk_ecs::config::{BehaviorVersion, Region, SharedHttpClient};
-use aws_smithy_http_client::{Builder, tls};
 use aws_smithy_types::timeout::TimeoutConfig;
 use canyon_domain::failure::FailureClass;
 use canyon_domain::runner::eks::AwsAuth;
@@ -22,12 +21,6 @@ const SESSION_NAME: std::ops::RangeInclusive<usize> = 3..=64;
 
 /// The HTTP client of all AWS clients, which shares connections.
 pub(super) type Http = SharedHttpClient;
-
-/// Creates the shared HTTP client.
-pub(super) fn http() -> Http {
-    let provider = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc);
-    Builder::new().tls_provider(provider).build_https()
-}
 
 /// The clients of the services, with one set of credentials.
 #[derive(Clone)]

@@ -243,16 +243,15 @@ mod tests {
     use aws_credential_types::credential_fn::provide_credentials_fn;
     use aws_credential_types::provider::SharedCredentialsProvider;
     use aws_credential_types::provider::error::CredentialsError;
-    use aws_smithy_http_client::{Builder, tls};
+    use canyon_identity::aws_http;
     use canyon_identity::federation::Endpoints;
 
     /// The error for an EKS cluster if the agent's credentials are not available for this reason.
     async fn error_without(reason: fn() -> CredentialsError) -> DispatchError {
         let provider = provide_credentials_fn(move || async move { Err(reason()) });
         let provider = SharedCredentialsProvider::new(provider);
-        let crypto = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc);
-        let http = Builder::new().tls_provider(crypto).build_https();
-        let ambient = AmbientAws::new(provider, http, Endpoints::from_variables(&|_| None));
+        let ambient =
+            AmbientAws::new(provider, aws_http::client(), Endpoints::from_variables(&|_| None));
         let (region, cluster) = ("eu-central-1".to_owned(), "production".to_owned());
         let source = ClusterSource::EksIam { ambient: Arc::new(ambient), region, cluster };
         let way = AccessMethod::InPlace(Box::new(source.clone()));
