@@ -7,6 +7,7 @@ mod drift;
 mod error;
 mod git_credentials;
 mod health;
+mod http_client;
 mod inventory;
 mod organizations;
 mod retry_after;
@@ -27,16 +28,13 @@ pub use token_exchange::SignInAs;
 use crate::attempt::ANSWER_OF;
 use crate::nonce::{self, ANSWER_NONCE_HEADER, NONCE_HEADER};
 use bytes::Bytes;
+use http_client::HttpClient;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
-
-/// Longer than the longest long poll (25 s) with some network delay.
-const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Three times Canyon's largest answer without archives. Canyon sends no larger answer.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -51,7 +49,7 @@ const SEGMENT: &AsciiSet =
 /// A client of one Canyon, as one principal.
 #[derive(Clone, Debug)]
 pub struct Client {
-    http: reqwest::Client,
+    http: HttpClient,
     url: String,
     org: String,
     /// Clones of a client share it, so that all of them go on after a renewal.
@@ -68,21 +66,17 @@ impl Client {
     ///
     /// [`ClientError::Setup`] if the machine has no usable TLS configuration.
     pub fn new(url: &str, org: &str, token: SecretString) -> Result<Self, ClientError> {
-        let http = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            .connect_timeout(Duration::from_secs(10))
-            .user_agent(concat!("canyon/", env!("CARGO_PKG_VERSION")))
-            // A redirect could carry the token to another host.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(ClientError::Setup)?;
         let token = Arc::new(RwLock::new(token));
-        Ok(Self { token, requires_nonce: false, ..Self::over(http, url, org) })
+        Ok(Self { token, requires_nonce: false, ..Self::of(HttpClient::new(url)?, url, org) })
     }
 
     /// A client over `http`, without a token. It accepts only answers that name its request: a proxy must let the nonce's
     /// headers pass.
     pub fn over(http: reqwest::Client, url: &str, org: &str) -> Self {
+        Self::of(HttpClient::over(http), url, org)
+    }
+
+    fn of(http: HttpClient, url: &str, org: &str) -> Self {
         let (url, org) = (url.trim_end_matches('/').to_owned(), org.to_owned());
         let (token, clock) = (Arc::default(), Arc::default());
         Self { http, url, org, token, clock, requires_nonce: true }
@@ -130,7 +124,7 @@ impl Client {
             url.push('/');
             url.extend(utf8_percent_encode(segment, SEGMENT));
         }
-        self.http.request(method, url)
+        self.http.to_canyon.request(method, url)
     }
 
     /// Sends a request and returns the whole answer if it is a success.

@@ -16,7 +16,11 @@ use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
 use server::{Home, Server, code, plane::Foreign};
 use sha2::{Digest as _, Sha256};
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use tempfile::TempDir;
 
 const HTML: &str = "<html><h1>Blocked by your network</h1></html>";
 
@@ -40,6 +44,61 @@ fn archive() -> (Vec<u8>, String) {
     let bytes = tar.into_inner().unwrap().finish().unwrap();
     let digest = hex::encode(Sha256::digest(&bytes));
     (bytes, digest)
+}
+
+/// An object store behind TLS, with a certificate that it signed itself.
+struct Store {
+    folder: TempDir,
+    process: Child,
+    url: String,
+}
+
+impl Store {
+    fn start(archive: &[u8]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("archive"), archive).unwrap();
+        // OpenSSL's own configuration makes an authority's certificate, which no server may have.
+        let extensions = "[req]\ndistinguished_name = name\nx509_extensions = server\n[name]\n[server]\n\
+                          subjectAltName = DNS:localhost\n";
+        std::fs::write(folder.path().join("configuration"), extensions).unwrap();
+        let made = openssl(&folder)
+            .args(["req", "-x509", "-nodes", "-days", "2", "-newkey", "rsa:2048"])
+            .args(["-keyout", "key", "-out", "certificate", "-subj", "/CN=store"])
+            .args(["-config", "configuration"])
+            .stderr(Stdio::null())
+            .status();
+        assert!(made.unwrap().success());
+        let mut process = openssl(&folder)
+            .args(["s_server", "-accept", "127.0.0.1:0", "-WWW"])
+            .args(["-cert", "certificate", "-key", "key"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let port = lines.find_map(|line| {
+            Some(line.unwrap().strip_prefix("ACCEPT ")?.rsplit_once(':')?.1.to_owned())
+        });
+        // It goes on writing.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { folder, process, url: format!("https://localhost:{}/archive", port.unwrap()) }
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.folder.path().join("certificate")
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn openssl(folder: &TempDir) -> Command {
+    let mut command = Command::new("openssl");
+    command.current_dir(folder.path()).stdin(Stdio::null());
+    command
 }
 
 /// The answer `status` with `body`, in place of a request that does not reach the control plane, and of one that does.
@@ -133,6 +192,20 @@ fn a_request_that_reached_canyon_damaged_is_sent_again() {
     each_completes_the_run(&[409], r#"{"error": "API-409", "message": "the attempt is over"}"#);
     each_completes_the_run(&[404], r#"{"error": "API-404", "message": "there is no such path"}"#);
     each_completes_the_run(&[415], r#"{"error": "API-415", "message": "send JSON"}"#);
+}
+
+/// Canyon over http needs no certificates, so the runner has read none when it is sent to the store.
+#[test]
+fn a_canyon_without_a_certificate_sends_the_runner_to_a_store_that_has_one() {
+    let home = Home::new();
+    let (bytes, digest) = archive();
+    let store = Store::start(&bytes);
+    let module = json!({"source": format!("sha256:{digest}"), "source_code": null});
+    let server = Server::start(home.job("", &json!({"bundle": {"module": module}})));
+    server.plane().archive_url = Some(store.url.clone());
+    let runner = home.command(&server).env("SSL_CERT_FILE", store.certificate()).spawn().unwrap();
+    assert_eq!(code(runner), 0, "{}", server.plane().log());
+    assert_eq!(server.plane().result().status, ResultStatus::Success);
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Client {
         if bytes.len() > MAX_DIRECT_BYTES
             && let Some(upload) = self.upload_url(digest, bytes.len()).await?
         {
-            let mut request = self.http.put(&upload.url);
+            let mut request = self.http.to_store(&upload.url)?.put(&upload.url);
             for (name, value) in &upload.headers {
                 request = request.header(name, value);
             }
@@ -93,7 +93,8 @@ impl Client {
                 return Err(self.refusal(response).await);
             };
             // A separate request: the object store does not get the token.
-            let response = transfer(&location, self.http.get(&location));
+            let store = self.http.to_store(&location)?;
+            let response = transfer(&location, store.get(&location));
             let response = limit_silence(&host_of(&location), response).await??;
             return body(&host_of(&location), response, MAX_ARCHIVE_BYTES).await;
         }

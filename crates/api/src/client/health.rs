@@ -15,7 +15,8 @@ impl Client {
     ///
     /// No status of its own; see [`ClientError`].
     pub async fn server_version(&self) -> Result<String, ClientError> {
-        let health: Health = self.read(self.http.get(format!("{}/health", self.url))).await?;
+        let health: Health =
+            self.read(self.http.to_canyon.get(format!("{}/health", self.url))).await?;
         Ok(health.version)
     }
 }

@@ -11,7 +11,7 @@ impl Client {
     ///
     /// 403 if the token is not the operator's.
     pub async fn create_organization(&self) -> Result<NewOrganization, ClientError> {
-        let request = self.http.post(format!("{}/orgs", self.url));
+        let request = self.http.to_canyon.post(format!("{}/orgs", self.url));
         self.read(self.with_bearer(request)).await
     }
 }

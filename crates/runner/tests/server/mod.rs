@@ -10,7 +10,7 @@ use axum::extract::{Path, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware;
-use axum::response::{Html, IntoResponse, Json, Response};
+use axum::response::{Html, IntoResponse, Json, Redirect, Response};
 use axum::routing::{get, post, put};
 use canyon_api::attempt::{DeploymentResultsUpdateBody, ReportBody, Stream};
 use canyon_domain::failure::Phase;
@@ -92,7 +92,11 @@ impl Server {
 }
 
 async fn bundle(State(plane): State<Shared>) -> Response {
-    let archive = plane.lock().unwrap().archive.clone();
+    let plane = plane.lock().unwrap();
+    if let Some(url) = &plane.archive_url {
+        return Redirect::temporary(url).into_response();
+    }
+    let archive = plane.archive.clone();
     ([(CONTENT_TYPE, "application/x-gzip")], archive).into_response()
 }
 

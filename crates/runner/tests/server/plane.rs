@@ -57,6 +57,8 @@ pub(crate) struct Plane {
     pub(crate) tokens: Vec<(String, String, String)>,
     /// The bytes of the job's archive.
     pub(crate) archive: Vec<u8>,
+    /// The object store's address of the archive, to which the control plane redirects.
+    pub(crate) archive_url: Option<String>,
     /// The stored pieces of a plan.
     pub(crate) pieces: BTreeMap<String, Vec<u8>>,
     /// What a proxy answers in the control plane's place.
