@@ -8,7 +8,7 @@ use canyon_domain::concurrency::{ConcurrencyLimit, ConcurrencySlot, HeldSlot, Li
 use canyon_domain::deadline::DEFERRED_CHECK_INTERVAL;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::expiring_cache::ExpiringCache;
-use canyon_domain::ids::{OrgUuid, RunnerId};
+use canyon_domain::ids::{DeploymentId, OrgUuid, RunnerId};
 use canyon_domain::waiting::Hold;
 use canyon_store::concurrency::SlotClaim;
 use jiff::SignedDuration;
@@ -20,7 +20,7 @@ use std::time::Duration;
 const LIMITS_CACHE_LIFETIME: SignedDuration = SignedDuration::from_secs(5);
 /// How long a deployment that waits for a slot waits before the launcher tries again.
 pub(crate) const SLOT_RETRY_PAUSE: Duration = Duration::from_secs(5);
-/// The same, if the launcher has stopped a check for drift that holds a slot.
+/// The same, if the launcher stops a check for drift that holds a slot.
 const FREED_SLOT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The cached limits of each organization.
@@ -45,6 +45,8 @@ pub(crate) enum ConcurrencySlots {
         reason: String,
         /// How long to wait before the next try.
         pause: Duration,
+        /// A check for drift that is to give its slot to this attempt.
+        check: Option<DeploymentId>,
     },
 }
 
@@ -64,13 +66,15 @@ impl Launcher {
             let held = self.table.held_slots(org, &limit.scope).await?;
             let most = if is_check { limit.leaving_one() } else { limit.clone() };
             let Some(slot) = self.free_slot(org, &most, &held).await? else {
-                let gives_way = !is_check && self.free_slot_of_check(org, &held).await?;
+                let of_check = held.iter().find(|slot| slot.of_check && !is_check);
+                let check = of_check.map(|slot| slot.holder.deployment);
                 let reason =
                     if is_check { limit.waiting_reason_of_check() } else { limit.waiting_reason() };
                 return Ok(ConcurrencySlots::None {
                     hold: Hold::Limit(limit.scope.clone()),
                     reason,
-                    pause: if gives_way { FREED_SLOT_PAUSE } else { SLOT_RETRY_PAUSE },
+                    pause: if check.is_some() { FREED_SLOT_PAUSE } else { SLOT_RETRY_PAUSE },
+                    check,
                 });
             };
             slots.push(slot);
@@ -82,6 +86,7 @@ impl Launcher {
                 hold: Hold::Agent,
                 reason,
                 pause: DEFERRED_CHECK_INTERVAL,
+                check: None,
             });
         }
         Ok(ConcurrencySlots::Free(slots))

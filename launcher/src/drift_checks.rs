@@ -2,8 +2,6 @@
 
 use crate::{LaunchError, Launcher};
 use canyon_domain::causes::Causes;
-use canyon_domain::concurrency::HeldSlot;
-use canyon_domain::ids::OrgUuid;
 use canyon_domain::lifecycle;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
@@ -44,16 +42,5 @@ impl Launcher {
             }
         }
         Err(LaunchError::Contended(check.id))
-    }
-
-    /// Ends a check that holds one of these slots. Returns whether there is one.
-    pub(crate) async fn free_slot_of_check(
-        &self,
-        org: OrgUuid,
-        held: &[HeldSlot],
-    ) -> Result<bool, LaunchError> {
-        let Some(slot) = held.iter().find(|slot| slot.of_check) else { return Ok(false) };
-        self.overtake_check(Due { org, id: slot.holder.deployment }).await?;
-        Ok(true)
     }
 }

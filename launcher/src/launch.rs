@@ -122,9 +122,14 @@ impl Launcher {
         }
         let slots = match Box::pin(self.concurrency_slots(due.org, &deployment, resolved)).await? {
             ConcurrencySlots::Free(slots) => slots,
-            ConcurrencySlots::None { hold, reason, pause } => {
+            ConcurrencySlots::None { hold, reason, pause, check } => {
                 deadline::deferred(&mut waiting, hold, reason, now + pause);
-                return self.save(due, waiting).await;
+                let saved = self.save(due, waiting).await?;
+                // Only now is it certain that the deployment still waits.
+                if let (StepOutcome::Settled, Some(check)) = (&saved, check) {
+                    self.end_overtaken(Due { id: check, ..due }).await;
+                }
+                return Ok(saved);
             }
         };
         let attempt = AttemptRef {
@@ -201,7 +206,12 @@ impl Launcher {
         let (project, env) = (deployment.project.clone(), deployment.env.clone());
         let container = deployment.container.as_ref().map(|run| run.launch());
         let launch = Launch { job, environment, project, env, launched_at, container };
-        match dispatcher.start(&launch).await {
+        let answer = dispatcher.start(&launch).await;
+        let waits = |error: &DispatchError| matches!(error.on_failure, OnFailure::WaitForTurn(_));
+        let has_waited = !answer.as_ref().is_err_and(waits)
+            && deadline::start_sent(&mut deployment, self.clock.now());
+        match answer {
+            Ok(Started::Now(None)) if has_waited => self.save(due, deployment).await,
             Ok(Started::Now(None)) => Ok(StepOutcome::Settled),
             Ok(Started::Now(Some(handle))) => {
                 match lifecycle::started(&mut deployment, number, handle) {
@@ -239,6 +249,11 @@ impl Launcher {
             OnFailure::RetryAfter(pause) => {
                 let until = self.clock.now() + pause;
                 deadline::postponed(&mut deployment, error.failure.message, until);
+                self.save(due, deployment).await
+            }
+            OnFailure::WaitForTurn(pause) => {
+                let until = self.clock.now() + pause;
+                deadline::throttled(&mut deployment, error.failure.message, until);
                 self.save(due, deployment).await
             }
         }

@@ -168,7 +168,7 @@ impl JobLoop {
                     self.record(reported, Observation::Unknown(error.failure.message));
                     START_RETRY
                 }
-                OnFailure::RetryAfter(pause) => {
+                OnFailure::RetryAfter(pause) | OnFailure::WaitForTurn(pause) => {
                     self.record(reported, Observation::Waiting(error.failure.message));
                     pause
                 }

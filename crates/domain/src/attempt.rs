@@ -60,7 +60,11 @@ pub struct Attempt {
     /// No agent has taken its job yet: the start timeout has not begun.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queued: bool,
-    /// When an agent took its job, after it had been queued. The start timeout began then.
+    /// Its platform takes only so many starts a second, and other jobs come first: the start timeout has not begun.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub throttled: bool,
+    /// When the start timeout began, if that was after the launch: when an agent took the job that had been queued, or when
+    /// the platform was asked for the start that had been throttled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_up_at: Option<Timestamp>,
     /// The platform that its job runs on, as the agent that took it reports: the machine or the cluster.
@@ -94,6 +98,11 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// Whether its start timeout has not begun yet.
+    pub fn awaits_start(&self) -> bool {
+        self.queued || self.throttled
+    }
+
     /// Whether the launcher still needs its job: the attempt is open, or Canyon must read what the job left.
     pub fn needs_its_job(&self) -> bool {
         self.ended.is_none() || self.salvage == Salvage::Pending
@@ -269,6 +278,9 @@ impl Stop {
                 return Failure::new(FailureClass::Cancelled, message);
             }
             StopReason::Overtaken => return Failure::new(FailureClass::Cancelled, OVERTAKEN),
+            StopReason::QueueDeadline if of.throttled => {
+                "its platform took no start within the runner's `timeouts.queue_seconds`".to_owned()
+            }
             StopReason::QueueDeadline => {
                 "no agent took the job within the runner's `timeouts.queue_seconds`".to_owned()
             }

@@ -109,7 +109,7 @@ pub fn next_step(
 
 /// Deadline for a claim of the attempt.
 fn start_deadline(attempt: &Attempt, queue_limit: Duration) -> Timestamp {
-    attempt.limits.at_most(if attempt.queued {
+    attempt.limits.at_most(if attempt.awaits_start() {
         attempt.launched_at + queue_limit
     } else {
         attempt.taken_up_at.unwrap_or(attempt.launched_at) + attempt.limits.start()
@@ -180,7 +180,7 @@ pub fn stopping(deployment: &mut Deployment, now: Timestamp) {
     if attempt.stop.is_none() {
         let reason = match &attempt.claim {
             _ if attempt.limits.is_spent(now) => StopReason::TotalDeadline,
-            None if attempt.queued => StopReason::QueueDeadline,
+            None if attempt.awaits_start() => StopReason::QueueDeadline,
             None => StopReason::StartDeadline,
             Some(claim) if now >= attempt.limits.run_until(claim.at) => StopReason::RunDeadline,
             Some(_) => StopReason::Silence,
@@ -241,6 +241,24 @@ pub fn postponed(deployment: &mut Deployment, reason: String, until: Timestamp) 
     deployment.due_at = Some(until);
 }
 
+/// The platform takes only so many starts a second. The launcher asks it at `until`; the start timeout has not begun.
+pub fn throttled(deployment: &mut Deployment, reason: String, until: Timestamp) {
+    if let Some(attempt) = deployment.attempts.last_mut().filter(|attempt| attempt.ended.is_none())
+    {
+        attempt.throttled = true;
+    }
+    postponed(deployment, reason, until);
+}
+
+/// The platform was asked to start the job. If the start had been throttled, its timeout begins now. Returns whether the
+/// deployment must be written.
+pub fn start_sent(deployment: &mut Deployment, now: Timestamp) -> bool {
+    let open = deployment.attempts.last_mut().filter(|attempt| attempt.ended.is_none());
+    let Some(attempt) = open.filter(|attempt| attempt.throttled) else { return false };
+    (attempt.throttled, attempt.taken_up_at) = (false, Some(now));
+    true
+}
+
 /// No attempt is launched yet, for this temporary reason; the launcher retries.
 pub fn deferred(deployment: &mut Deployment, hold: Hold, reason: String, until: Timestamp) {
     deployment.message = shortened(reason);
@@ -251,7 +269,7 @@ pub fn deferred(deployment: &mut Deployment, hold: Hold, reason: String, until: 
 fn next_check(attempt: &Attempt, now: Timestamp) -> Timestamp {
     match (&attempt.stop, &attempt.claim) {
         (Some(_), _) => now + STOP_CHECK,
-        (None, None) if attempt.queued => {
+        (None, None) if attempt.awaits_start() => {
             attempt.limits.at_most(now + START_RETRY_INTERVAL).max(now)
         }
         (None, None) => (now + START_RETRY_INTERVAL).min(start_deadline(attempt, Duration::ZERO)),

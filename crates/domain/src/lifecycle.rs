@@ -92,6 +92,7 @@ pub fn launch(
         unwritten: None,
         suspected: false,
         queued: false,
+        throttled: false,
         taken_up_at: None,
         ran_at: None,
         waiting: None,

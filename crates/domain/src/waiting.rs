@@ -117,11 +117,16 @@ impl Waiting {
 
     fn launching(deployment: &Deployment) -> Self {
         if let Some(attempt) = deployment.open_attempt() {
-            let code = if attempt.queued { WaitingCode::Agent } else { WaitingCode::Job };
+            let code = match (attempt.queued, attempt.throttled) {
+                (true, _) => WaitingCode::Agent,
+                (false, true) => WaitingCode::Launcher,
+                (false, false) => WaitingCode::Job,
+            };
             let started = || "the job is started; its runner has not reported yet".to_owned();
             let reason = attempt.waiting.clone().unwrap_or_else(started);
             let since = attempt.launched_at;
-            return Self { code, reason, since, blocked_by: None, next_attempt_at: None };
+            let next_attempt_at = deployment.due_at.filter(|_| attempt.throttled);
+            return Self { code, reason, since, blocked_by: None, next_attempt_at };
         }
         let ended = deployment.attempts.last().and_then(|attempt| attempt.ended.as_ref());
         let (code, reason) = deferral(deployment);

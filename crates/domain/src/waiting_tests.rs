@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::concurrency::LimitScope;
-use crate::deadline::{deferred, postponed};
+use crate::deadline::{deferred, postponed, start_sent, throttled};
 use crate::deployment_queue::DeploymentQueue;
 use crate::waiting::{Hold, Waiting, WaitingCode};
 
@@ -49,6 +49,15 @@ fn a_launched_job_waits_for_an_agent_until_one_takes_it_and_then_for_itself() {
     assert_eq!(code_and_reason(&deployment), (WaitingCode::Job, "pulling".to_owned()));
     postponed(&mut deployment, "throttled".to_owned(), at(9));
     assert_eq!(code_and_reason(&deployment), (WaitingCode::Job, "throttled".to_owned()));
+    throttled(&mut deployment, "others come first".to_owned(), at(9));
+    assert_eq!(
+        code_and_reason(&deployment),
+        (WaitingCode::Launcher, "others come first".to_owned())
+    );
+    let waiting = Waiting::of(&deployment, &DeploymentQueue::default()).unwrap();
+    assert_eq!(waiting.next_attempt_at, Some(at(9)));
+    assert!(start_sent(&mut deployment, at(9)));
+    assert_eq!(code_and_reason(&deployment).0, WaitingCode::Job);
     observed(&mut deployment, Observation::Alive, at(10));
     claim(&mut deployment, 1, &hash("code"), "me", hash("token"), (0, 0), at(11)).unwrap();
     assert_eq!(

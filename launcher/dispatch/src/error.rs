@@ -22,6 +22,9 @@ pub enum OnFailure {
     Observe,
     /// The call had no effect and may be repeated after this time. The attempt continues.
     RetryAfter(Duration),
+    /// The platform takes so many starts a second, and this one was not sent: others come first. It may be sent after this
+    /// time. The wait does not count as the time of the start.
+    WaitForTurn(Duration),
 }
 
 impl DispatchError {
@@ -33,6 +36,12 @@ impl DispatchError {
     /// Whether the call took effect is unknown.
     pub fn unknown(class: FailureClass, message: impl Into<String>) -> Self {
         Self { failure: Failure::new(class, message), on_failure: OnFailure::Observe }
+    }
+
+    /// The start was not sent, because others come first; it may be sent after `pause`.
+    pub fn not_yet(message: impl Into<String>, pause: Duration) -> Self {
+        let failure = Failure::new(FailureClass::Throttled, message);
+        Self { failure, on_failure: OnFailure::WaitForTurn(pause) }
     }
 
     /// The call had no effect and may be repeated after `pause`.

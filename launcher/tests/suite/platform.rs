@@ -10,6 +10,7 @@ use canyon_domain::failure::FailureClass;
 use canyon_domain::ids::{OrgUuid, RunnerId};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The behaviour of one organization's platform.
 #[derive(Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Script {
     pub(crate) open: Mutex<usize>,
     /// Whether a start is refused; otherwise it succeeds.
     pub(crate) refuses: Mutex<bool>,
+    /// Whether it takes no more starts for now.
+    pub(crate) throttles: Mutex<bool>,
     /// The result of an observation; by default the job lives.
     pub(crate) job: Mutex<Option<Observation>>,
     /// How many removals find the job alive.
@@ -95,6 +98,10 @@ impl Dispatcher for Scene {
         self.0.ask("start").await;
         if *self.0.refuses.lock().unwrap() {
             return Err(DispatchError::refused(FailureClass::Config, "there is no such place"));
+        }
+        if *self.0.throttles.lock().unwrap() {
+            let pause = Duration::from_secs(50);
+            return Err(DispatchError::not_yet("others come first", pause));
         }
         Ok(Started::Now(Some("a-job".to_owned())))
     }

@@ -1,7 +1,7 @@
 //! The errors of ECS, and what follows from them.
 
 use super::request::EcsLocation;
-use crate::DispatchError;
+use crate::{DispatchError, OnFailure};
 use aws_sdk_ecs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ecs::types::Failure as EcsFailure;
 use canyon_domain::causes::Causes;
@@ -44,7 +44,13 @@ impl Refusals<'_> {
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        self.classify("ecs:RunTask", error, NoAnswer::MayHaveTakenEffect)
+        let error = self.classify("ecs:RunTask", error, NoAnswer::MayHaveTakenEffect);
+        match error.on_failure {
+            OnFailure::RetryAfter(pause) if error.failure.class == FailureClass::Throttled => {
+                DispatchError::not_yet(error.failure.message, pause)
+            }
+            _ => error,
+        }
     }
 
     /// The error of a call about a task that may run.
@@ -229,7 +235,6 @@ fn field_at_fault(words: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::OnFailure;
     use crate::ecs::request::Role;
 
     const LOCATION: EcsLocation<'_> = EcsLocation {

@@ -130,8 +130,6 @@ impl EcsDispatcher {
             burst: BURST,
             per_second: CALLS_PER_SECOND,
         };
-        let later =
-            |message, pause| Err(DispatchError::later(FailureClass::Throttled, message, pause));
         match self.limiter.acquire(&rate, PERMIT_TIMEOUT).await {
             Ok(Permit::Granted(wait)) => {
                 tokio::time::sleep(wait).await;
@@ -143,9 +141,12 @@ impl EcsDispatcher {
                     "AWS starts {CALLS_PER_SECOND} tasks a second in account {account}, {region}; \
                      about {before} launches come first"
                 );
-                later(message, pause)
+                Err(DispatchError::not_yet(message, pause))
             }
-            Err(error) => later(format!("the rate limiter failed: {error}"), LIMITER_RETRY_PAUSE),
+            Err(error) => {
+                let message = format!("the rate limiter failed: {error}");
+                Err(DispatchError::later(FailureClass::Throttled, message, LIMITER_RETRY_PAUSE))
+            }
         }
     }
 }

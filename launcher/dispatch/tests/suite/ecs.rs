@@ -327,12 +327,12 @@ async fn a_deregistered_definition_is_registered_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_throttled_start_may_be_retried() {
+async fn a_throttled_start_waits_for_its_turn() {
     let account = Account::new(&json!({ "run_task_rate": [1, 0.001] }));
     let kind = account.dispatcher();
     kind.start(&simple(&new_job())).await.unwrap();
     let error = kind.start(&simple(&new_job())).await.unwrap_err();
-    assert!(matches!(error.on_failure, OnFailure::RetryAfter(_)), "{error:?}");
+    assert!(matches!(error.on_failure, OnFailure::WaitForTurn(_)), "{error:?}");
     assert_eq!(error.failure.class, FailureClass::Throttled);
 }
 
