@@ -47,20 +47,37 @@ impl Launcher {
     /// deployment kept changing, or [`RECONCILE_TIMEOUT`] has passed. The deployment stays due, so the sweep
     /// retries it.
     pub async fn reconcile(&self, due: Due, trigger: ReconcileTrigger) -> Result<(), LaunchError> {
-        within_time_limit(due, Box::pin(self.reconcile_steps(due, trigger))).await
+        within_time_limit(due, Box::pin(self.reconcile_steps(due, trigger, None))).await
+    }
+
+    /// The same for a deployment that a record of the stream has as `image`. Before the first attempt the launcher uses the
+    /// image: its first write fails if the image is stale. Later it reads the deployment from the table.
+    #[cfg(feature = "lambda")]
+    pub(crate) async fn reconcile_written(
+        &self,
+        due: Due,
+        image: Deployment,
+    ) -> Result<(), LaunchError> {
+        let has_begun = !image.attempts.is_empty() || image.status.is_terminal();
+        let known = Some(image).filter(|_| !has_begun);
+        let steps = self.reconcile_steps(due, ReconcileTrigger::Due, known);
+        within_time_limit(due, Box::pin(steps)).await
     }
 
     async fn reconcile_steps(
         &self,
         due: Due,
         trigger: ReconcileTrigger,
+        mut known: Option<Deployment>,
     ) -> Result<(), LaunchError> {
         let mut why = trigger;
         let mut lock_owner_checked = false;
         for _ in 0..MAX_TRIES {
-            let Some(deployment) = self.table.deployment(due.org, due.id).await? else {
-                return Ok(());
+            let found = match known.take() {
+                Some(image) => Some(image),
+                None => self.table.deployment(due.org, due.id).await?,
             };
+            let Some(deployment) = found else { return Ok(()) };
             if deployment.status.is_terminal() {
                 return self.clean_up(due, &deployment, why).await;
             }

@@ -1,6 +1,6 @@
 //! Records of the table's stream: writes of deployments, and requests for checks of runners. The
-//! launcher publishes the event of a write; what is to be done for the deployment, it reads from
-//! the table.
+//! launcher publishes the event of a write. Before the first attempt it acts on the record's image; later it reads the
+//! deployment from the table, because other writes may have followed.
 //!
 //! The event source mapping delivers a record at least once, in order for one deployment. A record
 //! that cannot be served now is reported as failed and is delivered again, with all that follow it
@@ -8,7 +8,7 @@
 //! Lambda"). So a record that can never be read ends in the failure queue after the mapping's
 //! retries, and then blocks nothing.
 
-use crate::{LaunchError, Launcher, ReconcileTrigger};
+use crate::{LaunchError, Launcher};
 use aws_lambda_events::dynamodb::EventRecord;
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use canyon_domain::causes::Causes;
@@ -121,7 +121,7 @@ async fn serve_deployment(launcher: &Launcher, writes: Vec<Write>) -> Option<Str
         // A claim, which only had to be published. Any later write makes it due or has its own record.
         Ok(())
     } else {
-        launcher.reconcile(due, ReconcileTrigger::Due).await
+        launcher.reconcile_written(due, image).await
     };
     let again = done.err().and_then(|error| {
         warn(&error, due.id);

@@ -20,6 +20,9 @@ mod retention;
 mod reviews;
 mod salvage;
 mod stop;
+#[cfg(feature = "lambda")]
+mod stream;
 mod table_requests;
+mod throttled;
 mod time;
 mod world;

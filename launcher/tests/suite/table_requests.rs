@@ -6,7 +6,7 @@ use canyon_store::meter::Meter;
 
 /// The platform of this test names its job by a handle, as ECS does. That is a request more than a process or a Job in a
 /// cluster takes.
-const HANDLE: u64 = 1;
+pub(crate) const HANDLE: u64 = 1;
 
 #[tokio::test]
 async fn a_launch_takes_four_requests_and_three_while_the_limits_are_known() {
