@@ -2,13 +2,16 @@
 //! number of deployments in the table.
 //!
 //! `canyon-table-cost TOFU DEPLOYMENTS` runs real deployments through the router, the launcher and
-//! `canyon-runner` at 100, 1,000, ... deployments in the table, and prints a JSON line for each. A
-//! meter counts the requests of the API and the launcher. The launcher's queries for due work use a
+//! `canyon-runner` at 100, 1,000, ... deployments in the table, and prints a JSON line for each, with what each access
+//! pattern takes. A meter counts the requests of the API and the launcher. The launcher's queries for due work use a
 //! client that is not counted: on AWS a stream record reports due work.
 //!
 //! `canyon-table-cost container JOB_IMAGE COMMAND RUNNER_IMAGE ADDRESS DEPLOYMENTS` does the same with container jobs on the
 //! engine of `DOCKER_HOST`, which must have both images. Its containers reach this program at the IP address ADDRESS. The caller
 //! removes them.
+
+mod filling;
+mod patterns;
 
 use canyon_api::client::Client;
 use canyon_dispatch::Platform;
@@ -41,6 +44,7 @@ use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
 use canyon_store::meter::Meter;
 use canyon_store::organizations::TokenRecord;
+use filling::Filling;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -59,6 +63,9 @@ const ROUNDS: u32 = 5;
 /// The limit of a deployment.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// `module` or `container` of a request, with its value.
+type Work = (&'static str, Value);
+
 /// What is deployed, and the platform that runs it.
 struct Workload {
     runner_type: RunnerType,
@@ -66,10 +73,14 @@ struct Workload {
     /// The runner's settings other than its type.
     job: Value,
     state: Value,
-    /// `module` or `container` of the request, with its value.
-    work: (&'static str, Value),
+    work: Work,
     /// The address at which the jobs reach the API.
     address: IpAddr,
+}
+
+/// A module of one file.
+fn inline(source: &str) -> Work {
+    ("module", json!({"source": "inline", "source_code": source, "inputs": {}}))
 }
 
 impl Workload {
@@ -81,7 +92,7 @@ impl Workload {
             platform: Arc::new(processes(folder, tofu)?),
             job: json!({}),
             state: json!({"type": "local", "path": folder.join("state")}),
-            work: ("module", json!({"source": "inline", "source_code": source, "inputs": {}})),
+            work: inline(source),
             address: Ipv4Addr::LOCALHOST.into(),
         })
     }
@@ -107,7 +118,7 @@ struct Bench {
     meter: Meter,
     client: Client,
     launcher: Launcher,
-    work: (&'static str, Value),
+    work: Work,
 }
 
 #[tokio::main]
@@ -119,7 +130,9 @@ async fn main() -> Result<(), Error> {
         [tofu, most] => {
             let workload = Workload::module(folder.path(), Path::new(tofu))?;
             let bench = Bench::new(folder.path(), workload).await?;
-            bench.measure(most.parse()?).await
+            // So that the list of those that failed is not empty.
+            bench.deployment_of(&inline("output \"none\" { value = none.of_this_name }\n")).await?;
+            bench.measure(1, most.parse()?).await
         }
         ["container", image, command, runner_image, address, most] => {
             let settings = DockerSettings {
@@ -130,26 +143,25 @@ async fn main() -> Result<(), Error> {
             let engine = Arc::new(DockerPlatform::new(settings, &|name| std::env::var(name).ok())?);
             let workload = Workload::container(engine, image, command, address.parse()?);
             let bench = Bench::new(folder.path(), workload).await?;
-            bench.measure(most.parse()?).await
+            bench.measure(0, most.parse()?).await
         }
         _ => Err(USAGE.into()),
     }
 }
 
 impl Bench {
-    /// Prints a reading at 100, 1,000, ... deployments, the last at `most`.
-    async fn measure(&self, most: usize) -> Result<(), Error> {
+    /// Prints a reading at 100, 1,000, ... deployments, the last at `most`. There are `held` already.
+    async fn measure(&self, mut held: usize, most: usize) -> Result<(), Error> {
         // The first deployment reads from disk what later ones find in memory.
         let pattern = self.deployment().await?;
         self.meter.take();
-        let mut held = 1;
+        let mut filling = Filling::new(self, pattern).await?;
+        held += 1;
         let mut size = 100.min(most);
         loop {
-            while held < size {
-                self.fill(&pattern).await?;
-                held += 1;
-            }
-            self.reading(held).await?;
+            filling.add(self, size.saturating_sub(held)).await?;
+            held = held.max(size);
+            self.reading(held, filling.last()).await?;
             held += ROUNDS as usize;
             if size == most {
                 return Ok(());
@@ -217,16 +229,23 @@ impl Bench {
                 }),
             ),
             (vec!["runner-rules"], json!({"runner_id": "here"})),
-            (vec!["projects", "bench", "envs"], json!({"id": "e0", "env_type_id": "bench"})),
         ] {
             client.create(&path, &body).await?;
+        }
+        for id in filling::environments() {
+            let body = json!({"id": id, "env_type_id": "bench"});
+            client.create(&["projects", "bench", "envs"], &body).await?;
         }
         Ok(Self { org, table, meter, client, launcher, work: workload.work })
     }
 
     /// One deployment from its acceptance to its end.
     async fn deployment(&self) -> Result<Deployment, Error> {
-        let (kind, work) = &self.work;
+        let ended = self.deployment_of(&self.work).await?;
+        if ended.status == Status::Succeeded { Ok(ended) } else { Err(ended.message.into()) }
+    }
+
+    async fn deployment_of(&self, (kind, work): &Work) -> Result<Deployment, Error> {
         let body = json!({"mode": "deploy", "project_id": "bench", "env_id": "e0", (*kind): work});
         let key = System.id(System.now()).to_string();
         let made = self.client.create_deployment(&serde_json::from_value(body)?, &key).await?;
@@ -243,29 +262,11 @@ impl Bench {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let ended = tokio::time::timeout(PATIENCE, looking).await??;
-        if ended.status == Status::Succeeded { Ok(ended) } else { Err(ended.message.into()) }
-    }
-
-    /// Adds one more ended deployment like `pattern`.
-    async fn fill(&self, pattern: &Deployment) -> Result<(), Error> {
-        let now = System.now();
-        let mut deployment = pattern.clone();
-        deployment.id = DeploymentId(System.id(now));
-        deployment.created_at = now;
-        let found = self.table.environment(self.org, &pattern.project, &pattern.env).await?;
-        let mut environment = found.ok_or("the environment is gone")?;
-        environment.version += 1;
-        let bundle = self.table.bundle(self.org, pattern.id).await?.ok_or("no bundle")?;
-        let record = audit("deployment.create", format!("deployments/{}", deployment.id));
-        self.table
-            .accept_deployment(self.org, &deployment, &bundle, &environment, None, &record)
-            .await?;
-        Ok(())
+        tokio::time::timeout(PATIENCE, looking).await?
     }
 
     #[expect(clippy::print_stdout, reason = "its result, which scripts/bench reads")]
-    async fn reading(&self, deployments: usize) -> Result<(), Error> {
+    async fn reading(&self, deployments: usize, of: &Deployment) -> Result<(), Error> {
         self.meter.take();
         for _ in 0..ROUNDS {
             self.deployment().await?;
@@ -284,6 +285,7 @@ impl Bench {
             "write_units": mean(reading.write_units()),
             "read_units": mean(reading.read_units()),
             "operations": operations,
+            "patterns": self.patterns(of).await?,
         });
         println!("{line}");
         Ok(())
