@@ -68,7 +68,11 @@ async fn a_deployment_runs_on_the_first_runner_that_is_there_and_finds_its_state
     assert_ran_on("far", &same, None);
     assert_eq!(counts(&same), (0, 0, 0), "it finds the state that the other runner left");
 
-    let long = far.site.accept(&request(ENV, Some(module("4", 1)))).await;
+    // It ends when this test lets it, or after two minutes.
+    let end = far.site.server.path("end");
+    let wait =
+        format!("0; for i in $(seq 1200); do [ -e '{}' ] && break; sleep 0.1; done", end.display());
+    let long = far.site.accept(&request(ENV, Some(module(&wait, 1)))).await;
     let deadline = Instant::now() + Duration::from_mins(3);
     while ledger::indexes(&path, "begin", 1).is_empty() {
         assert!(Instant::now() < deadline, "it does not begin");
@@ -76,6 +80,7 @@ async fn a_deployment_runs_on_the_first_runner_that_is_there_and_finds_its_state
     }
     let beside = far.site.run(&request("other", Some(module("0", 2)))).await;
     assert_ran_on("near", &beside, Some("all 1 connected agents are busy"));
+    std::fs::write(&end, "").unwrap();
     assert_ran_on("far", &far.site.end(&long).await, None);
 
     let disabled = json!({ "disabled": true });
