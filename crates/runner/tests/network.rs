@@ -204,6 +204,8 @@ fn a_canyon_without_a_certificate_sends_the_runner_to_a_store_that_has_one() {
     let server = Server::start(home.job("", &json!({"bundle": {"module": module}})));
     server.plane().archive_url = Some(store.url.clone());
     let runner = home.command(&server).env("SSL_CERT_FILE", store.certificate()).spawn().unwrap();
+    // Without the certificate the runner would try again for minutes.
+    server.wait_until("its result", |plane| !plane.results.is_empty());
     assert_eq!(code(runner), 0, "{}", server.plane().log());
     assert_eq!(server.plane().result().status, ResultStatus::Success);
 }

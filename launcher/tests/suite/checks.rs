@@ -53,6 +53,7 @@ async fn checks_are_searched_for_after_a_hint_and_otherwise_every_half_minute() 
 #[cfg(feature = "lambda")]
 #[tokio::test]
 async fn a_slow_check_delays_its_stream_batch_only_briefly_and_is_completed_by_the_sweep() {
+    use crate::stream::record;
     use canyon_launcher::STREAM_CHECK_TIMEOUT;
     use canyon_launcher::stream::{Batch, serve};
     use serde_json::json;
@@ -66,24 +67,9 @@ async fn a_slow_check_delays_its_stream_batch_only_briefly_and_is_completed_by_t
         item["pk"].as_s().unwrap().ends_with("#checks") && item["sk"].as_s().unwrap() == RUNNER
     });
     let key = key.unwrap();
-    let record = json!({
-        "eventName": "INSERT",
-        "awsRegion": "eu-central-1",
-        "eventID": "1",
-        "eventVersion": "1.1",
-        "eventSource": "aws:dynamodb",
-        "dynamodb": {
-            "ApproximateCreationDateTime": 1_700_000_000,
-            "SequenceNumber": "1",
-            "SizeBytes": 1,
-            "StreamViewType": "NEW_IMAGE",
-            "Keys": {},
-            "NewImage": {
-                "pk": { "S": key["pk"].as_s().unwrap() },
-                "sk": { "S": key["sk"].as_s().unwrap() },
-            },
-        },
-    });
+    let record = record(
+        &json!({ "pk": { "S": key["pk"].as_s().unwrap() }, "sk": { "S": key["sk"].as_s().unwrap() } }),
+    );
     let launcher = world.launcher.clone();
     let batch = Batch { records: vec![record] };
     let served = tokio::spawn(async move { serve(&launcher, batch).await });

@@ -57,8 +57,13 @@ async fn record_of(world: &World, due: Due) -> Value {
     let item = scan.items().iter().find(|item| {
         item["pk"].as_s().unwrap().ends_with(&of_deployment) && item["sk"].as_s().unwrap() == "D"
     });
-    let image: Map<_, _> =
+    let image: Map<String, Value> =
         item.unwrap().iter().map(|(name, value)| (name.clone(), attribute(value))).collect();
+    record(&Value::Object(image))
+}
+
+/// A record of the stream with this image.
+pub(crate) fn record(image: &Value) -> Value {
     json!({
         "eventName": "INSERT", "awsRegion": "eu-central-1", "eventID": "1", "eventVersion": "1.1",
         "eventSource": "aws:dynamodb",
