@@ -22,6 +22,19 @@ fn each_state_has_its_next_check() {
 }
 
 #[test]
+fn only_a_heartbeat_shortly_before_the_check_postpones_it() {
+    let mut deployment = running();
+    deployment.due_at = Some(at(62));
+    let mut due = Vec::new();
+    for second in [17, 32, 47, 62, 77, 92] {
+        assert_eq!(report(&mut deployment, 1, Phase::Plan, at(second)), Ok(true), "at {second}");
+        due.push(deployment.due_at.unwrap().duration_since(at(0)).as_secs());
+    }
+    assert_eq!(due, [62, 62, 107, 107, 107, 152]);
+    assert_eq!(step(&deployment, 107), Step::Wait(at(152)), "the runner was not silent");
+}
+
+#[test]
 fn what_a_job_left_is_read_later_if_it_applied_and_is_not_proved_gone() {
     for (phase, is_gone, salvage) in [
         (Phase::Plan, false, Salvage::Done),

@@ -16,9 +16,27 @@ use canyon_domain::inventory::Environment;
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// How long after an end the sweep publishes it, if the stream has not. The stream takes about a
-/// second.
+/// How long after an end the sweep publishes it, if the stream has not.
 const PUBLISH_GRACE: Duration = Duration::from_mins(1);
+/// An earlier sweep would often publish again: the stream takes about a second, and the end stays due until the platform shows that the job
+/// has exited.
+const MIN_PUBLISH_GRACE: Duration = Duration::from_secs(20);
+
+/// What the caller of [`Table::end_deployment_in`] read before the end.
+#[derive(Debug, Default)]
+pub struct ReadBefore {
+    /// The deployment's environment, unless it is to be read now.
+    pub environment: Option<Box<Environment>>,
+    /// When the deployment was due.
+    pub due_at: Option<Timestamp>,
+}
+
+/// When the sweep publishes an end. A change of `due_at` costs two index writes, so the deployment keeps the time that it had, if
+/// that is suitable.
+fn publication(was_due: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let suits = |due: &Timestamp| (now + MIN_PUBLISH_GRACE..=now + PUBLISH_GRACE).contains(due);
+    was_due.filter(suits).unwrap_or(now + PUBLISH_GRACE)
+}
 
 impl Table {
     /// Writes the end of a deployment, and gives the turn to the next one in the environment's
@@ -39,10 +57,10 @@ impl Table {
         now: Timestamp,
         record: Option<&AuditRecord>,
     ) -> Result<Saved, StoreError> {
-        Box::pin(self.end_deployment_in(org, deployment, None, now, record)).await
+        Box::pin(self.end_deployment_in(org, deployment, ReadBefore::default(), now, record)).await
     }
 
-    /// The same, with the deployment's environment as it was read before: it is read again only if the first try fails.
+    /// The same, with what was read before. The environment is read again only if the first try fails.
     ///
     /// # Errors
     ///
@@ -51,13 +69,13 @@ impl Table {
         &self,
         org: OrgUuid,
         deployment: &Deployment,
-        mut known: Option<Box<Environment>>,
+        before: ReadBefore,
         now: Timestamp,
         record: Option<&AuditRecord>,
     ) -> Result<Saved, StoreError> {
         let mut deployment = deployment.clone();
-        deployment.due_at = self.publishes_ends().then(|| now + PUBLISH_GRACE);
-        let deployment = &deployment;
+        deployment.due_at = self.publishes_ends().then(|| publication(before.due_at, now));
+        let (deployment, mut known) = (&deployment, before.environment);
         for round in 0..MAX_TRIES {
             let environment = match known.take() {
                 Some(known) => Some(*known),

@@ -17,7 +17,7 @@ pub mod concurrency;
 pub mod conditional;
 pub mod contention;
 pub mod definitions;
-mod deployment_ends;
+pub mod deployment_ends;
 pub mod deployment_item;
 pub mod deployment_lists;
 pub mod deployment_removal;

@@ -22,6 +22,7 @@ use canyon_domain::variables::secret_json::SecretJson;
 use canyon_identity::bearer::AttemptRef;
 use canyon_store::blob_keys::BlobKey;
 use canyon_store::contention::MAX_TRIES;
+use canyon_store::deployment_ends::ReadBefore;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
@@ -129,6 +130,7 @@ impl App {
         outcome: Outcome,
     ) -> Result<Saved, AppError> {
         let now = self.now();
+        let before = ReadBefore { environment, due_at: deployment.due_at };
         lifecycle::end(&mut deployment, of.number, outcome, now)?;
         deployment.version += 1;
         if deployment.waits_without_turn() {
@@ -140,8 +142,7 @@ impl App {
             return Ok(self.table.save_deployment(of.org, &deployment, wake).await?);
         }
         let record = AuditRecord::of_end(self.entropy.id(now), now, "attempt", &deployment);
-        let ended =
-            self.table.end_deployment_in(of.org, &deployment, environment, now, Some(&record));
+        let ended = self.table.end_deployment_in(of.org, &deployment, before, now, Some(&record));
         let saved = Box::pin(ended).await?;
         if saved == Saved::Yes {
             self.changes.ended(Due { org: of.org, id: of.deployment });

@@ -8,6 +8,7 @@ use canyon_domain::failure::{Failure, FailureClass};
 use canyon_domain::inventory::EnvironmentStatus;
 use canyon_domain::lifecycle;
 use canyon_store::Table;
+use canyon_store::deployment_ends::ReadBefore;
 use canyon_store::deployment_lists::Due;
 use canyon_store::deployments::Accepted;
 use canyon_store::outcome::{Deleted, Saved};
@@ -228,7 +229,8 @@ async fn an_environment_that_was_read_too_early_is_read_again(table: Table) {
     let early = Box::new(world.env("dev").await);
     world.accept(&second).await;
     let over = ended(launched, Outcome::Succeeded, at(5));
-    let saved = world.table.end_deployment_in(world.org, &over, Some(early), at(5), None).await;
+    let before = ReadBefore { environment: Some(early), due_at: None };
+    let saved = world.table.end_deployment_in(world.org, &over, before, at(5), None).await;
     assert_eq!(saved.unwrap(), Saved::Yes);
     let queue = world.env("dev").await.queue;
     assert_eq!((queue.current, queue.waiting), (None, vec![second.id]), "the second one waits");

@@ -9,6 +9,7 @@ use canyon_domain::ids::DeploymentId;
 use canyon_domain::lifecycle;
 use canyon_store::Table;
 use canyon_store::conditional::Item;
+use canyon_store::deployment_ends::ReadBefore;
 use canyon_store::deployment_item::{Wake, from_stream_image};
 use canyon_store::keys;
 use canyon_store::outcome::Saved;
@@ -16,6 +17,7 @@ use canyon_store::outcome::Saved;
 on_each_table!(
     only_writes_that_need_an_action_of_the_launcher_wake_it,
     an_end_stays_due_until_it_is_published_if_the_table_publishes_ends,
+    an_end_keeps_the_time_at_which_its_deployment_was_due_if_that_is_soon_but_not_too_soon,
 );
 
 async fn stored_item(world: &World, id: DeploymentId) -> Item {
@@ -98,4 +100,26 @@ async fn an_end_stays_due_until_it_is_published_if_the_table_publishes_ends(tabl
     // A deployment that does not exist is no error.
     let gone = DeploymentId(uuid::Uuid::nil());
     world.table.record_end_published(world.org, gone).await.unwrap();
+}
+
+async fn an_end_keeps_the_time_at_which_its_deployment_was_due_if_that_is_soon_but_not_too_soon(
+    table: Table,
+) {
+    let (mut world, dev) = World::with_dev(table).await;
+    world.table = world.table.with_published_ends();
+    for (n, was_due, then_due) in
+        [(1, Some(25), 25), (2, Some(65), 65), (3, Some(24), 65), (4, Some(66), 65), (5, None, 65)]
+    {
+        let deployment = queued(&dev, n);
+        world.try_accept(&deployment, None).await;
+        let mut deployment = world.launch(deployment.id, at(3)).await.unwrap();
+        claim(&mut deployment, 4);
+        step(&world, &mut deployment, Wake::Launcher).await;
+        lifecycle::end(&mut deployment, 1, Outcome::Succeeded, at(5)).unwrap();
+        deployment.version += 1;
+        let before = ReadBefore { environment: None, due_at: was_due.map(at) };
+        let ended = world.table.end_deployment_in(world.org, &deployment, before, at(5), None);
+        assert_eq!(ended.await.unwrap(), Saved::Yes);
+        assert_eq!(world.stored(deployment.id).await.due_at, Some(at(then_due)), "{was_due:?}");
+    }
 }
