@@ -50,9 +50,8 @@ impl Launcher {
         within_time_limit(due, Box::pin(self.reconcile_steps(due, trigger, None))).await
     }
 
-    /// The same for a deployment that a record of the stream has as `image`. Before the first attempt the launcher uses the
+    /// The same for a deployment that a write has left as `image`. Before the first attempt the launcher uses the
     /// image: its first write fails if the image is stale. Later it reads the deployment from the table.
-    #[cfg(feature = "lambda")]
     pub(crate) async fn reconcile_written(
         &self,
         due: Due,

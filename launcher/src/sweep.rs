@@ -5,6 +5,7 @@ use crate::reconcile::ReconcileTrigger;
 use crate::{LaunchError, Launcher};
 use canyon_dispatch::JobRef;
 use canyon_domain::causes::Causes;
+use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::OrgUuid;
 use canyon_store::deployment_lists::Due;
 use jiff::{SignedDuration, Timestamp};
@@ -107,18 +108,33 @@ impl Sweeper {
         job: &JobRef,
         tasks: &mut JoinSet<()>,
     ) -> Result<bool, LaunchError> {
-        // Every deployment that has not ended is in the index of due deployments, at some time.
-        let active = self.launcher.table.due(Timestamp::MAX, i32::MAX).await?;
-        if let Some(due) = active.into_iter().find(|due| due.id == job.deployment) {
+        let due = Due { org, id: job.deployment };
+        let Some(found) = self.launcher.table.deployment(org, job.deployment).await? else {
+            return self.job_of_another_gone(job, tasks).await;
+        };
+        let is_active = !found.status.is_terminal();
+        let is_unread = found.to_salvage().is_some();
+        if is_active {
             self.begin(due, ReconcileTrigger::JobGone, tasks);
-            return Ok(true);
+        } else if is_unread {
+            self.clean_up_ended(due, tasks);
         }
-        let ended = self.launcher.table.deployment(org, job.deployment).await?;
-        let is_unread = ended.is_some_and(|ended| ended.to_salvage().is_some());
-        if is_unread {
-            self.clean_up_ended(Due { org, id: job.deployment }, tasks);
+        Ok(is_active || is_unread)
+    }
+
+    /// The same for a job of an organization that is not known: a laptop may have several. Every deployment that has not ended
+    /// is in the index of due deployments, at some time.
+    async fn job_of_another_gone(
+        &self,
+        job: &JobRef,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<bool, LaunchError> {
+        let active = self.launcher.table.due(Timestamp::MAX, i32::MAX).await?;
+        let found = active.into_iter().find(|due| due.id == job.deployment);
+        if let Some(due) = found {
+            self.begin(due, ReconcileTrigger::JobGone, tasks);
         }
-        Ok(is_unread)
+        Ok(found.is_some())
     }
 
     /// Cleans up after a deployment whose end the API has written, where no sweep would do it.
@@ -194,18 +210,46 @@ impl Sweeper {
         }
     }
 
-    fn begin(&self, due: Due, trigger: ReconcileTrigger, tasks: &mut JoinSet<()>) {
-        let is_new = self.busy.lock().unwrap_or_else(PoisonError::into_inner).insert(due);
-        if !is_new && trigger == ReconcileTrigger::Due {
+    /// Begins to reconcile a due deployment that a write has left as `image`, unless that is being done already.
+    pub fn begin_written(&self, due: Due, image: Deployment, tasks: &mut JoinSet<()>) {
+        let busy = self.mark_busy(due);
+        if busy.is_none() {
             return;
         }
-        let sweeper = self.clone();
-        // Created outside the task, because a task may be dropped before it has run at all.
-        let busy = Busy { due, all: self.busy.clone() };
+        let launcher = self.launcher.clone();
+        let work = async move { launcher.reconcile_written(due, image).await };
+        self.spawn(due, busy, work, tasks);
+    }
+
+    fn begin(&self, due: Due, trigger: ReconcileTrigger, tasks: &mut JoinSet<()>) {
+        let busy = self.mark_busy(due);
+        if busy.is_none() && trigger == ReconcileTrigger::Due {
+            return;
+        }
+        let launcher = self.launcher.clone();
+        let work = async move { launcher.reconcile(due, trigger).await };
+        self.spawn(due, busy, work, tasks);
+    }
+
+    /// `None` if the deployment is being reconciled already.
+    fn mark_busy(&self, due: Due) -> Option<Busy> {
+        let is_new = self.busy.lock().unwrap_or_else(PoisonError::into_inner).insert(due);
+        is_new.then(|| Busy { due, all: self.busy.clone() })
+    }
+
+    /// `busy` was created outside the task, because a task may be dropped before it has run at all.
+    fn spawn(
+        &self,
+        due: Due,
+        busy: Option<Busy>,
+        work: impl Future<Output = Result<(), LaunchError>> + Send + 'static,
+        tasks: &mut JoinSet<()>,
+    ) {
+        let slots = self.slots.clone();
         tasks.spawn(async move {
             let _busy = busy;
-            let _slot = sweeper.slots.take(due.org).await;
-            if let Err(error) = sweeper.launcher.reconcile(due, trigger).await {
+            let _slot = slots.take(due.org).await;
+            if let Err(error) = work.await {
                 let error = Causes(&error);
                 tracing::warn!(%error, deployment = %due.id, "cannot reconcile the deployment now");
             }

@@ -15,17 +15,20 @@ use canyon_launcher::platforms::LocalClusters;
 use canyon_launcher::rate_limiter::TableRateLimiter;
 use canyon_launcher::{LaunchError, Launcher, Sweeper, agents, platforms};
 use canyon_store::deployment_lists::Due;
+use canyon_store::due_writes::DueWrites;
 use canyon_store::embedded::Embedded;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
 /// How often the launcher looks for due deployments, with or without a hint.
 const PASS_INTERVAL: Duration = Duration::from_secs(1);
+/// The most write requests that wait for the launcher. A pass finds what further ones make due.
+pub(crate) const MAX_WRITTEN: usize = 1_000;
 /// The shortest time between two passes, however many hints come: each pass costs four queries.
 const MIN_PASS_PAUSE: Duration = Duration::from_millis(2);
 /// How often expired items are removed. On AWS, DynamoDB does that itself.
@@ -82,7 +85,7 @@ pub(crate) async fn run(
     app: App,
     org: OrgUuid,
     mut ends: mpsc::Receiver<Due>,
-    mut made_due: watch::Receiver<()>,
+    mut written: mpsc::Receiver<Vec<u8>>,
     embedded: Embedded,
     launch: LaunchSettings,
 ) {
@@ -131,7 +134,7 @@ pub(crate) async fn run(
     });
     let mut tick = tokio::time::interval(PASS_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut expiry = Instant::now();
+    let (mut expiry, mut requests) = (Instant::now(), Vec::new());
     loop {
         let passed = tokio::select! {
             Some(job) = deaths.recv() => job_gone(&sweeper, &local, org, &job, &mut tasks).await,
@@ -145,12 +148,9 @@ pub(crate) async fn run(
                 Ok(())
             }
             _ = tick.tick() => sweeper.pass(&mut tasks).await.map(drop),
-            changed = made_due.changed() => match changed {
-                Ok(()) => {
-                    sweeper.note_write();
-                    sweeper.pass(&mut tasks).await.map(drop)
-                }
-                Err(_) => return,
+            count = written.recv_many(&mut requests, MAX_WRITTEN) => match count {
+                0 => return,
+                _ => begin_written(&sweeper, requests.drain(..), &mut tasks).await,
             },
         };
         if let Err(error) = passed {
@@ -164,6 +164,28 @@ pub(crate) async fn run(
             }
         }
     }
+}
+
+/// Begins what these write requests make due.
+async fn begin_written(
+    sweeper: &Sweeper,
+    requests: impl Iterator<Item = Vec<u8>>,
+    tasks: &mut JoinSet<()>,
+) -> Result<(), LaunchError> {
+    let now = sweeper.launcher().clock.now();
+    let mut has_others = false;
+    for request in requests {
+        let made = DueWrites::of(&request, now);
+        has_others |= made.has_others;
+        for (due, image) in made.deployments {
+            sweeper.begin_written(due, image, tasks);
+        }
+    }
+    if has_others {
+        sweeper.note_write();
+        sweeper.pass(tasks).await?;
+    }
+    Ok(())
 }
 
 /// Returns when the process is asked to end, or with an error when the launcher stops. A server without its launcher

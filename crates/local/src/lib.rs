@@ -148,11 +148,12 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
     let changes = Changes::new(Duration::from_secs(1)).with_deployment_events();
     let (changes, ends) = changes.with_max_waits(limits.connections / 4 * 3).with_published_ends();
     let hints = changes.clone();
-    let (made_due, due) = watch::channel(());
+    let (made_due, due) = mpsc::channel(launching::MAX_WRITTEN);
     let on_write = Arc::new(move |request: &[u8]| {
         hints.written(request);
         if makes_due(request, canyon_domain::ports::Clock::now(&System)) {
-            let _ = made_due.send(());
+            // If the channel is full, the next pass of the launcher finds it.
+            let _ = made_due.try_send(request.to_vec());
         }
     });
     let embedded = Embedded::open_with_request_hook(&data_dir.join("canyon.db"), on_write)?;

@@ -24,6 +24,8 @@ pub mod deployment_removal;
 pub mod deployment_search;
 pub mod deployments;
 #[cfg(feature = "embedded")]
+pub mod due_writes;
+#[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod environments;
 pub mod error;

@@ -27,6 +27,7 @@ mod deployment_search;
 mod deployment_walk;
 mod deployments;
 mod drift;
+mod due_writes;
 mod embedded_file;
 mod ends;
 mod environments;
