@@ -15,7 +15,8 @@ use std::time::Duration;
 /// How long one call waits for the job to exit after the end of its deployment. A job exits a
 /// moment after its result.
 const EXIT_WAIT: Duration = Duration::from_secs(2);
-const EXIT_POLL_PAUSE: Duration = Duration::from_millis(100);
+/// The first pause between two looks at it, which doubles: each look at a platform is a call of its API, whose rate is limited.
+const FIRST_EXIT_PAUSE: Duration = Duration::from_millis(100);
 /// How often this process observes a job that no other call will observe again: five minutes in
 /// all.
 const MAX_REMOVAL_RETRIES: u32 = 60;
@@ -166,6 +167,7 @@ impl Launcher {
         let mut lacks_image = lacks_digest(deployment);
         let mut left =
             if trigger == ReconcileTrigger::EndPublished { EXIT_WAIT } else { Duration::ZERO };
+        let mut pause = FIRST_EXIT_PAUSE;
         loop {
             lacks_image = lacks_image && !self.record_image(due, &dispatcher, &job).await?;
             if dispatcher.forget(&job).await == RemovalOutcome::Removed {
@@ -174,8 +176,9 @@ impl Launcher {
             if left.is_zero() {
                 return Ok(Leftover::Job(dispatcher, job));
             }
-            tokio::time::sleep(EXIT_POLL_PAUSE).await;
-            left = left.saturating_sub(EXIT_POLL_PAUSE);
+            tokio::time::sleep(pause.min(left)).await;
+            left = left.saturating_sub(pause);
+            pause *= 2;
         }
     }
 }

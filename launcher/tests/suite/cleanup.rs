@@ -105,6 +105,18 @@ async fn the_job_of_a_successful_deployment_is_removed_once_its_end_is_published
 }
 
 #[tokio::test]
+async fn a_job_that_does_not_exit_after_its_end_is_looked_at_a_few_times() {
+    let world = World::new().await;
+    let (org, platform) = world.organization("acme").await;
+    let due = running(&world, org).await;
+    end(&world, due).await;
+    *platform.removals_until_gone.lock().unwrap() = 100;
+    world.launcher.reconcile(due, ReconcileTrigger::EndPublished).await.unwrap();
+    // At once, and after 0.1, 0.3, 0.7, 1.5 and 2 s.
+    assert_eq!(platform.count("forget"), 6);
+}
+
+#[tokio::test]
 async fn an_orphaned_job_is_ended_after_a_later_end_and_a_job_that_has_just_ended_is_not() {
     let world = World::new().await;
     let (org, platform) = world.organization("acme").await;

@@ -57,3 +57,20 @@ async fn a_launch_that_never_gets_its_turn_fails_after_the_time_of_the_queue_and
     let wanted = "its platform took no start within the runner's `timeouts.queue_seconds`: others come first";
     assert_eq!(deployment.message, wanted);
 }
+
+#[tokio::test]
+async fn a_hint_before_its_turn_asks_the_platform_for_no_second_start() {
+    let world = World::new().await;
+    let (org, platform) = world.organization("acme").await;
+    *platform.throttles.lock().unwrap() = true;
+    let due = world.accept(org).await;
+    for _ in 0..3 {
+        world.reconcile(due).await;
+    }
+    assert_eq!(platform.count("start"), 1);
+    *platform.throttles.lock().unwrap() = false;
+    world.clock.by(PAUSE);
+    world.reconcile(due).await;
+    assert_eq!(platform.count("start"), 2);
+    assert_eq!(world.read(due).await.attempts.len(), 1);
+}
