@@ -70,11 +70,18 @@ impl Engine {
         let idle = self.readers().pop().filter(|(made, _)| *made == generation);
         let (_, reader) = match idle {
             Some(reader) => reader,
-            None => (generation, Storage::new(utf8(self.path())?)?),
+            None => (generation, self.new_reader()?),
         };
         let answer = operation.run(&reader, body);
         self.readers().push((generation, reader));
         answer
+    }
+
+    fn new_reader(&self) -> Result<Storage, DynoxideError> {
+        let reader = Storage::new(utf8(self.path())?)?;
+        // SQLite's default is 2 MB for each connection. The kernel has the file's pages in memory anyway.
+        reader.conn().execute_batch("PRAGMA cache_size = -512")?;
+        Ok(reader)
     }
 
     /// Answers a request that writes, or that needs the writer's connection.
