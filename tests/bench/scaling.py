@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Simulates 10,000 deployments in an hour over 2,000 environments against the quotas of an AWS account.
+"""Simulates 10,000 deployments, in an hour and in one second, against the quotas of an AWS account.
 
     tests/bench/scaling.py            prints the tables of docs/scaling.md
     tests/bench/scaling.py --write    puts them into docs/scaling.md
     tests/bench/scaling.py --check    fails if docs/scaling.md has others
 
 The program contacts no server, and its seed is fixed: the same program gives the same tables. What has feedback is
-simulated event by event: the queue of each environment, the lanes of the stream, refused launches and their retries by
-the sweep. What has none (requests, units, open polls) is summed by the second. docs/scaling.md cites the documentation
-of each quota; the figures of Canyon name the code that they come from.
+simulated event by event: the queue of each environment, and the launcher (scaling_launcher.py) with the stream, the
+permits, RunTask and the sweep. What has none (requests, units, open polls) is summed by the second. docs/scaling.md
+cites the documentation of each quota; the figures of Canyon name the code that they come from.
 """
 import argparse
 import heapq
@@ -17,6 +17,12 @@ import math
 import pathlib
 import random
 import sys
+
+sys.dont_write_bytecode = True  # scripts/check runs this file in a checkout, which must stay clean
+
+from scaling_launcher import (  # noqa: E402
+    BATCH, CALLS_PER_SECOND, CLEANUP_SECONDS, DUE_SHARDS, EXIT, LANES, LEASE, MIN_PUBLISH_GRACE, PUBLISH_GRACE,
+    RECONCILE_SECONDS, STREAM_DELAY, Bucket, Launcher)
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "scaling.md"
 BEGIN, END = "<!-- scaling.py: begin -->", "<!-- scaling.py: end -->"
@@ -28,30 +34,31 @@ HOUR = 3_600
 ENVIRONMENTS = 2_000
 # Assumed: how long Fargate takes from RunTask to the claim, and how long a run takes from claim to end.
 START = (20, 90, 35)  # seconds: least, most, most frequent (triangular)
-RUN_MEDIAN, RUN_SPREAD, RUN_LEAST, RUN_MOST = 90, 0.7, 20, 1_800  # seconds (log-normal)
+RUN = (90, 0.7, 20, 1_800)  # seconds, but the spread: median, spread, least, most (log-normal)
+USUAL, NULL = (START, RUN), ((1, 1, 1), (1, 0, 1, 1))  # null jobs show what the launcher itself allows
 TASK_VCPU = 1
 
 # --- Canyon -----------------------------------------------------------------------------------------------------
 API_SECONDS = 0.03  # assumed: wall time of a warm, short request
-BATCH_SECONDS = 0.1  # assumed: an invocation of the launcher without a launch
-RUN_TASK_SECONDS = 0.5  # assumed: a launch, RunTask included
-STREAM_DELAY = (0.1, 0.6)  # assumed. Lambda polls a shard four times a second
-SHARDS, LANES, BATCH = 1, 10, 25  # infra/aws/template.yaml: LauncherMapping. One shard is the worst case
-SWEEP_EVERY, SWEEP_LASTS, AT_ONCE = 60, 40, 32  # SweepRule; launcher/src/function.rs; launcher/src/sweep.rs
-MAX_ATTEMPTS, FIRST_PAUSE = 5, 5  # crates/domain/src/failure.rs, class `throttled`
-HEARTBEAT = 15  # functions/src/app/runs.rs
+HEARTBEAT = LEASE / 4  # crates/domain/src/lifecycle.rs: what comes earlier is not written
 TALKS, BATCH_PAUSE, CHATTER = 10, 0.35, 10  # seconds at begin and end with uploads, at least
 # 300 ms apart (crates/runner/src/shipper.rs); in between OpenTofu reports every 10 s that it still works.
 STATUS_SECONDS, LONG_POLLS = 0.5, 2  # crates/cli/src/follow.rs: the status twice a second, beside two long polls
-# Write units by step, from crates/store/src/deployments.rs; `environments` and `audit` are one partition each.
-ACCEPT = {"table": 13, "environments": 2, "audit": 2, "gsi1": 1, "gsi2": 1}
-LAUNCH = {"table": 6, "environments": 2, "gsi2": 2}
+# Write units by step, from crates/store/src/deployments.rs and deployment_ends.rs. `environments` and `audit` are one
+# partition each. Only the ended deployment's item is assumed to exceed 1 KB: then the sum of a deployment that does not
+# wait, with one POSTPONED, is the 34 units of docs/performance.md. On ECS the permit and the task's ARN come on top.
+ACCEPT = {"table": 13, "environments": 2, "audit": 2, "gsi1": 1, "gsi2": 1}  # with an idempotency key
 CLAIM = {"table": 1}
 APPLY = {"table": 1}
-BEAT = {"table": 3, "gsi2": 2}
-ENDED = {"table": 8, "environments": 2, "audit": 2, "gsi2": 2}
-END_PUBLISHED = {"table": 3, "gsi2": 1}
-DUE_SHARDS = 4
+BEAT = {"table": 1}
+ENDED = {"table": 8, "environments": 2, "audit": 2}
+POSTPONED = {"table": 2, "gsi2": 2}  # on top of a claim, a heartbeat or an end that changes the due time
+NEXT = {"table": 4, "gsi2": 2}  # an end makes the next deployment of its environment due
+# Read units by step, beside one for each report: with two reports, the 11.6 of docs/performance.md.
+ACCEPT_READS, CLAIM_READS, END_READS = 1.6, 3, 2  # of the first, 0.6 are new processes, limits and hints
+
+# Records that a shard's lanes serve in a second, if each batch is full and waits for the task of an end.
+RECORDS = LANES * BATCH / (RECONCILE_SECONDS + CLEANUP_SECONDS)
 
 # --- The quotas: name, limit, unit ------------------------------------------------------------------------------
 QUOTAS = [
@@ -64,25 +71,15 @@ QUOTAS = [
     ("audit", "DynamoDB: partition of an organization's audit records", 1_000, "units/s"),
     ("gsi1", "DynamoDB: partition of an organization in `gsi1`", 1_000, "units/s"),
     ("gsi2", "DynamoDB: each of the four due shards in `gsi2`", 1_000, "units/s"),
-    ("records", "Stream: records served, one shard", SHARDS * LANES * BATCH / (BATCH_SECONDS + RUN_TASK_SECONDS), "/s"),
-    ("launches", "ECS: RunTask calls", 20, "/s"),
+    ("limiter", "DynamoDB: the item of RunTask's permits", 1_000, "units/s"),
+    ("records", "Stream: records served, one shard, an end in each batch", RECORDS, "/s"),
+    ("launches", "ECS: RunTask calls", CALLS_PER_SECOND, "/s"),
+    ("describes", "ECS: DescribeTasks calls (100 at once)", 20, "/s"),
     ("vcpu", "Fargate: vCPUs at once (assumed quota: look yours up)", 1_000, ""),
     ("puts", "S3: PUT, one prefix", 3_500, "/s"),
     ("lists", "S3: GET and LIST, one prefix", 5_500, "/s"),
     ("events", "EventBridge: PutEvents, us-east-1", 10_000, "/s"),
 ]
-
-
-class Bucket:
-    """A token bucket with a refill rate and a size."""
-
-    def __init__(self, rate, size):
-        self.rate, self.size, self.tokens, self.at = rate, size, size, 0.0
-
-    def has(self, now, tokens=1):
-        self.tokens = min(self.size, self.tokens + (now - self.at) * self.rate)
-        self.at = now
-        return self.tokens >= tokens
 
 
 class Demand:
@@ -100,6 +97,11 @@ class Demand:
         changes = self.steady.setdefault(name, {})
         changes[int(begin)] = changes.get(int(begin), 0.0) + rate
         changes[int(end) + 1] = changes.get(int(end) + 1, 0.0) - rate
+
+    def spread(self, name, begin, end):
+        """One from `begin` to `end`, each second with its part."""
+        for second in range(int(begin), int(end) + 1):
+            self.add(name, second, min(end, second + 1) - max(begin, second))
 
     def write(self, now, units):
         for name, amount in units.items():
@@ -127,31 +129,40 @@ class Demand:
         return refused / total
 
 
+class NoDemand:
+    """For simulations of which no table shows the demand."""
+
+    def add(self, *_):
+        pass
+
+    during = spread = write = add
+
+
 class Deployment:
-    def __init__(self, accepted, environment, lane, followed):
-        self.accepted, self.environment, self.lane, self.followed = accepted, environment, lane, followed
-        self.attempts, self.claimed, self.waited = 0, None, False
+    def __init__(self, number, accepted, environment, lane, followed):
+        self.number, self.accepted, self.environment, self.lane, self.followed = (
+            number, accepted, environment, lane, followed)
+        self.waited = self.started = False
+        self.attempts, self.due, self.launched, self.claimed, self.ended, self.exits = 0, None, None, None, None, None
 
 
 class Simulation:
-    """One hour. `tries` is how often a refused call is retried at once, with the SDK's pauses, before the
-    attempt counts as failed."""
+    """A load, until its last deployment has ended."""
 
-    def __init__(self, arrivals, followers=0.0, environments=ENVIRONMENTS, tries=1):
-        self.random, self.tries = random.Random(SEED), tries
-        self.demand = Demand()
-        # One task a call. "20 calls per second (burst and sustained)", and 100 launches at once, 20 a second.
-        self.calls, self.tasks = Bucket(20, 20), Bucket(20, 100)
-        self.queues, self.lanes = {}, [{"busy": False, "records": []} for _ in range(SHARDS * LANES)]
+    def __init__(self, arrivals, followers=0.0, environments=ENVIRONMENTS, *, in_turn=False, job=USUAL, shards=1,
+                 watched=False):
+        self.random, (self.start_seconds, self.run_seconds) = random.Random(SEED), job
+        self.demand = Demand() if watched else NoDemand()
         self.heap, self.order = [], itertools.count()
-        self.due, self.waits, self.behind, self.refused, self.failed, self.active = [], [], 0, 0, 0, 0
-        for at in arrivals:
-            environment = self.random.randrange(environments)
-            lane = self.random.randrange(len(self.lanes))
+        self.queues, self.busy = {}, {}
+        self.waits, self.behind, self.active, self.last_start, self.last_claim, self.last_end = (
+            [], 0, len(arrivals), 0.0, 0.0, 0.0)
+        self.launcher = Launcher(self, shards)
+        for number, at in enumerate(arrivals):
+            environment = number % environments if in_turn else self.random.randrange(environments)
+            lane = self.random.choice(self.launcher.lanes)
             followed = self.random.random() < followers
-            self.at(at, self.accept, Deployment(at, environment, lane, followed))
-            self.active += 1
-        self.at(self.random.uniform(0, SWEEP_EVERY), self.sweep)
+            self.at(at, self.accept, Deployment(number, at, environment, lane, followed))
         while self.heap:
             now, _, what, arguments = heapq.heappop(self.heap)
             what(now, *arguments)
@@ -163,31 +174,64 @@ class Simulation:
         self.demand.add("requests", now, count)
         self.demand.add("concurrency", now, count * API_SECONDS)
 
+    def record(self, now, kind, one):
+        self.at(now + self.random.uniform(*STREAM_DELAY), one.lane.deliver, kind, one, now)
+
+    def has_turn(self, one):
+        return self.queues[one.environment][0] is one
+
     # --- api ---
     def accept(self, now, one):
         self.request(now, 2)  # is the archive there, and the order
         self.demand.write(now, ACCEPT)
-        self.demand.add("reads", now, 4)
+        self.demand.add("reads", now, ACCEPT_READS)
         queue = self.queues.setdefault(one.environment, [])
         one.waited = bool(queue)
         queue.append(one)
+        self.launcher.due.set(one, now)
         self.record(now, "turn", one)
 
+    def start(self, now, one):
+        """ECS has accepted the task."""
+        self.last_start = now
+        self.at(now + self.random.triangular(*self.start_seconds), self.claim, one, now)
+
     def claim(self, now, one, launched):
-        one.claimed = now
+        one.claimed = self.last_claim = now
         if one.waited:
             self.behind += 1
         else:
             self.waits.append(now - one.accepted)
-        run = min(max(self.random.lognormvariate(math.log(RUN_MEDIAN), RUN_SPREAD), RUN_LEAST), RUN_MOST)
+        median, spread, least, most = self.run_seconds
+        run = min(max(self.random.lognormvariate(math.log(median), spread), least), most)
+        self.busy[one.environment] = self.busy.get(one.environment, 0.0) + now - launched + run
         self.request(now, 2)  # the claim and the module
+        self.demand.add("reads", now, CLAIM_READS)
         self.demand.write(now, CLAIM)
-        self.demand.add("reads", now, 4)
-        self.demand.write(now + TALKS, APPLY)
+        if one.due <= now:
+            self.postpone(now, one, now + LEASE)
+        self.demand.write(now + min(TALKS, run / 2), APPLY)
         self.reports(now, run)
         self.record(now, "claimed", one)
         self.demand.during("vcpu", launched, now + run, TASK_VCPU)
+        if run > HEARTBEAT:
+            self.at(now + HEARTBEAT, self.beats, one, now + run)
         self.at(now + run, self.end, one)
+
+    def postpone(self, now, one, due):
+        self.launcher.due.set(one, due)
+        self.demand.write(now, POSTPONED)
+
+    def beats(self, now, one, end):
+        """All heartbeats of a run at the first one: from then on the due time does not come before the end."""
+        due = one.due
+        while now < end:
+            self.demand.write(now, BEAT)
+            if due < now + LEASE / 2:
+                due = now + LEASE
+                self.demand.write(now, POSTPONED)
+            now += HEARTBEAT
+        self.launcher.due.set(one, due)
 
     def reports(self, now, run):
         talks = min(TALKS, run / 2)
@@ -199,105 +243,33 @@ class Simulation:
             self.demand.during("concurrency", begin, end, rate * API_SECONDS)
             self.demand.during("reads", begin, end, rate)
             self.demand.during("puts", begin, end, 2 * rate)  # a piece of the log, one of the events
-        for beat in range(HEARTBEAT, int(run), HEARTBEAT):
-            self.demand.write(now + beat, BEAT)
 
-    def end(self, now, one):
-        self.request(now)
+    def end(self, now, one, failed=False):
+        """The result of a run, or the launcher gives the deployment up."""
+        if not failed:
+            self.request(now)
+            self.demand.add("puts", now)  # outputs
         self.demand.write(now, ENDED)
-        self.demand.add("reads", now, 3)
-        self.demand.add("puts", now)  # outputs
-        self.over(now, one)
-
-    def over(self, now, one):
+        self.demand.add("reads", now, END_READS)
         self.active -= 1
+        self.last_end, one.ended = now, now
+        one.exits = now if failed else now + self.random.uniform(*EXIT)
+        if failed or not now + MIN_PUBLISH_GRACE <= one.due <= now + PUBLISH_GRACE:
+            self.postpone(now, one, now + PUBLISH_GRACE)
         if one.followed:
-            self.demand.during("requests", one.accepted, now, 1 / STATUS_SECONDS + 1)  # the status, and pieces of the log
+            # The status, and pieces of the log. Each long poll reads once a second.
+            self.demand.during("requests", one.accepted, now, 1 / STATUS_SECONDS + 1)
             self.demand.during("concurrency", one.accepted, now, LONG_POLLS + API_SECONDS / STATUS_SECONDS)
-            self.demand.during("reads", one.accepted, now, 1 / STATUS_SECONDS + LONG_POLLS)  # each poll reads once a second
+            self.demand.during("reads", one.accepted, now, 1 / STATUS_SECONDS + LONG_POLLS)
             self.demand.during("lists", one.accepted, now, 1)
         queue = self.queues[one.environment]
         queue.remove(one)
         self.record(now, "ended", one)
         if queue:
+            self.demand.write(now, NEXT)
+            self.demand.add("reads", now)
+            self.launcher.due.set(queue[0], now)
             self.record(now, "turn", queue[0])
-
-    # --- launcher ---
-    def record(self, now, kind, one):
-        self.at(now + self.random.uniform(*STREAM_DELAY), self.deliver, kind, one)
-
-    def deliver(self, now, kind, one):
-        lane = self.lanes[one.lane]
-        lane["records"].append((kind, one))
-        if not lane["busy"]:
-            self.batch(now, lane)
-
-    def batch(self, now, lane):
-        batch, lane["records"] = lane["records"][:BATCH], lane["records"][BATCH:]
-        lane["busy"] = bool(batch)
-        if not batch:
-            return
-        launches = 0
-        for kind, one in batch:
-            self.demand.add("reads", now, 2)
-            if kind == "turn" and one.attempts == 0 and self.queues[one.environment][:1] == [one]:
-                launches += 1
-                self.launch(now, one)
-            else:
-                self.demand.add("events", now)
-            if kind == "ended":
-                self.demand.write(now, END_PUBLISHED)
-        lasts = BATCH_SECONDS + (RUN_TASK_SECONDS if launches else 0)
-        self.demand.add("concurrency", now, lasts)
-        self.demand.add("records", now, len(batch))
-        self.at(now + lasts, self.batch, lane)
-
-    def launch(self, now, one):
-        one.attempts += 1
-        self.demand.write(now, LAUNCH)
-        self.demand.add("reads", now, 4)
-        if one.attempts == 1:
-            self.demand.add("events", now)
-        self.call(now, one, 1)
-
-    def call(self, now, one, tried):
-        self.demand.add("launches", now)
-        if self.calls.has(now) and self.tasks.has(now):
-            self.calls.tokens -= 1
-            self.tasks.tokens -= 1
-            self.at(now + self.random.triangular(*START), self.claim, one, now)
-            return
-        self.refused += 1
-        if tried < self.tries:
-            self.at(now + self.random.random() * 2 ** (tried - 1), self.call, one, tried + 1)
-            return
-        self.demand.write(now, CLAIM)  # the attempt is over
-        if one.attempts < MAX_ATTEMPTS:
-            heapq.heappush(self.due, (now + FIRST_PAUSE * 2 ** (one.attempts - 1), next(self.order), one))
-        else:
-            self.failed += 1
-            self.demand.write(now, ENDED)
-            self.over(now, one)
-
-    # --- sweep ---
-    def sweep(self, now):
-        if self.active:
-            self.demand.add("reads", now, 2)
-            self.look(now, now, 0.25)
-            self.at(now + SWEEP_EVERY, self.sweep)
-
-    def look(self, now, began, pause):
-        due = []
-        while self.due and self.due[0][0] <= now:
-            due.append(heapq.heappop(self.due)[2])
-        if not due:
-            return
-        for index, one in enumerate(due):
-            self.at(now + index // AT_ONCE * RUN_TASK_SECONDS, self.launch, one)
-        done = now + math.ceil(len(due) / AT_ONCE) * RUN_TASK_SECONDS
-        self.demand.during("concurrency", now, done, 1)
-        if done < began + SWEEP_LASTS:
-            self.at(done + pause, self.look, began, pause * 2)
 
 
 # --- Arrivals ---------------------------------------------------------------------------------------------------
@@ -322,32 +294,52 @@ def number(value):
 
 
 def waits(name, simulation):
-    took = simulation.waits
-    return "| {} | {:.0f} s | {:.0f} s | {:.0f} s | {:,} | {:,} | {:,} |".format(
-        name, percentile(took, 0.5), percentile(took, 0.99), max(took), simulation.behind, simulation.refused,
-        simulation.failed)
+    took, launcher = simulation.waits, simulation.launcher
+    return "| {} | {:.0f} s | {:.0f} s | {:.0f} s | {:,} | {:,} | {:,} | {:,} |".format(
+        name, percentile(took, 0.5), percentile(took, 0.99), max(took), simulation.behind, launcher.deferred,
+        launcher.refused, launcher.failed)
+
+
+def burst(name, job, environments, shards=1):
+    """All deployments within a second, equally many in each environment."""
+    simulation = Simulation(evenly(DEPLOYMENTS, 0, 1, SEED), environments=environments, in_turn=True, job=job,
+                            shards=shards)
+    launcher = simulation.launcher
+    line = "| {} | {:,.0f} s | {:,.0f} s | {:,.0f} s | {:,.0f} s | {:.1f} | {:,.0f} s | {:,} | {:,} | {:,} | {:,} |"
+    return line.format(
+        name, DEPLOYMENTS / CALLS_PER_SECOND, max(simulation.busy.values()), simulation.last_claim, simulation.last_end,
+        DEPLOYMENTS / simulation.last_start, max(lane.behind for lane in launcher.lanes), launcher.late,
+        launcher.called, launcher.refused, launcher.failed)
 
 
 def tables():
-    minute, second = arrivals(1_000, 60), arrivals(1_000, 1)
+    minute = arrivals(1_000, 60)
+    alone, followed = Simulation(minute, watched=True), Simulation(minute, followers=1.0, watched=True)
     patterns = [
         ("evenly over the hour", Simulation(evenly(DEPLOYMENTS, 0, HOUR, SEED))),
-        ("1,000 in the first minute", Simulation(minute)),
+        ("1,000 in the first minute", alone),
         ("500 in the first second", Simulation(arrivals(500, 1))),
-        ("1,000 in the first second", Simulation(second)),
-        ("1,000 in the first second, each call tried three times", Simulation(second, tries=3)),
+        ("1,000 in the first second", Simulation(arrivals(1_000, 1))),
         ("2,000 in the first second", Simulation(arrivals(2_000, 1))),
     ]
-    head = ["accepted to claimed, p50", "p99", "most", "behind another", "refused calls", "failed"]
-    lines = ["| 10,000 deployments | " + " | ".join(head) + " |", "|---" * 7 + "|"]
+    head = ["accepted to claimed, p50", "p99", "most", "behind another", "retry times", "refused calls", "failed"]
+    lines = ["| 10,000 deployments | " + " | ".join(head) + " |", "|---" * 8 + "|"]
     lines += [waits(name, simulation) for name, simulation in patterns]
 
-    lines += ["", "| evenly | " + " | ".join(head) + " |", "|---" * 7 + "|"]
-    for times in (2, 4, 6, 8):
+    lines += ["", "| evenly | " + " | ".join(head) + " |", "|---" * 8 + "|"]
+    for times in (6, 7, 8):
         simulation = Simulation(evenly(times * DEPLOYMENTS, 0, HOUR, SEED), environments=times * ENVIRONMENTS)
         lines.append(waits(f"{times * DEPLOYMENTS:,} in {times * ENVIRONMENTS:,} environments", simulation))
 
-    alone, followed = Simulation(minute), Simulation(minute, followers=1.0)
+    head = ["bound by RunTask", "by the longest environment", "last claimed", "all ended", "launches/s",
+            "stream behind, most", "late ends", "RunTask calls", "refused calls", "failed"]
+    lines += ["", "| 10,000 in the first second | " + " | ".join(head) + " |", "|---" * 11 + "|",
+              burst("usual runs, 10 in each of 1,000 environments", USUAL, 1_000),
+              burst("null jobs, 10 in each of 1,000 environments", NULL, 1_000),
+              burst("the same, a stream of four shards", NULL, 1_000, shards=4),
+              burst("usual runs, 1 in each of 10,000 environments", USUAL, 10_000),
+              burst("null jobs, 1 in each of 10,000 environments", NULL, 10_000)]
+
     lines += ["", "| 1,000 in the first minute | limit | none is followed: mean | peak | used | exhausted at "
               "| all are followed: mean | peak | used | exhausted at |", "|---" * 10 + "|"]
     for key, name, limit, unit in QUOTAS:
