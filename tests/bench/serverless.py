@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rows import Row
 
+POLLS_A_MINUTE = 12  # AgentPollSeconds, 5
 FUNCTIONS = ("api", "events", "issuer", "launcher", "sweep")
 
 
@@ -81,8 +82,48 @@ def lambda_sweep(bench):
                   reading["requests"] <= 6 if bounded else None)
 
 
+def lambda_agents(bench):
+    """A session and a poll of an idle agent, beside 100, 1,000 and 10,000 agents."""
+    found = readings(bench, "agents", published(bench), "10000")
+    for reading in found:
+        for what in ("session", "poll"):
+            requests, units = usage(reading[what]["operations"])
+            median, p90 = reading[what]["cpu_ms"]
+            yield Row(f"a {what} of an idle agent, of {reading['agents']:,}", "-",
+                      f"{requests:.1f} requests, {units:.1f} units, processor time of `api` p50 {median:.2f} ms, "
+                      f"p90 {p90:.2f} ms", None)
+    few, many = (usage(reading["poll"]["operations"])[0] for reading in (found[0], found[-1]))
+    yield Row(f"requests of a poll, growth to {found[-1]['agents']:,} agents", "<= 1.05 x", f"{many / few:.2f} x",
+              many / few <= 1.05)
+    cpu = found[-1]["poll"]["cpu_ms"][0] / 1000
+    yield Row("10,000 idle agents: polls a minute; processors that `api` keeps busy", "-",
+              f"{10_000 * POLLS_A_MINUTE:,}; {10_000 * POLLS_A_MINUTE / 60 * cpu:.1f}", None)
+
+
+def usage(operations):
+    """The requests and the units of all operations, but those of the stream."""
+    counted = [pair for name, pair in operations.items() if name.startswith("api ")]
+    return sum(pair[0] for pair in counted), sum(pair[1] for pair in counted)
+
+
+def lambda_burst(bench):
+    """10,000 null deployments at once in 1,000 environments, on a strict ECS with AWS's rates."""
+    size = 10_000
+    (reading,) = readings(bench, "burst", published(bench), str(size))
+    least = size / 20
+    lost = size - reading["jobs"]
+    yield Row(f"{size:,} deployments at once into {reading['environments']:,} environments, on ECS's real rates: all ended",
+              "all succeed, none runs twice", f"{reading['failed']} failed, {lost} never ran, "
+              f"{reading['tasks'] - reading['jobs']} twice", reading["failed"] + lost == 0 and reading["tasks"] == size)
+    yield Row("of these: accepted; drained, beside 20 launches a second without a pause", "-",
+              f"{reading['accepted_seconds']:.0f} s; {reading['drained_seconds']:.0f} s beside {least:.0f} s: "
+              f"{reading['drained_seconds'] / least:.2f} x", None)
+    yield Row("of these: calls of RunTask, refused", "-", f"{reading['calls']:,}, {reading['throttled']:,}", None)
+    yield Row("of these: requests to the table for each deployment", "-", f"{reading['requests'] / size:.1f}", None)
+
+
 ALL = {function.__name__: function for function in
-       (lambda_size, lambda_start, lambda_warm, lambda_table, lambda_sweep)}
+       (lambda_size, lambda_start, lambda_warm, lambda_table, lambda_sweep, lambda_agents, lambda_burst)}
 
 
 def readings(bench, what, functions, *size):

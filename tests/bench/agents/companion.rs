@@ -1,10 +1,10 @@
 //! One simulated agent: it polls, takes jobs, and plays the jobs itself.
 
+use crate::null_job;
 use canyon_api::agent::{
     JobKey, JobReport, MAX_WAIT_SECONDS, OpenSession, PROTOCOL, Poll, Reports, TakeJobs, TakenJob,
     Work,
 };
-use canyon_api::attempt::{ClaimBody, DeploymentResultsUpdateBody, ResultStatus, environment_of};
 use canyon_api::client::{Client, ClientError};
 use canyon_domain::agent_job::DesiredState;
 use canyon_domain::deadline::Observation;
@@ -80,21 +80,20 @@ impl Companion {
 
     /// Polls without end.
     pub(crate) async fn work(self, counts: Arc<Counts>) {
-        let poll = Poll { wait_seconds: MAX_WAIT_SECONDS, ..Poll::default() };
         loop {
-            let answer = self.client.poll_work(&self.name, self.session, &poll).await;
-            let done = match answer {
-                Ok(work) => {
-                    counts.polls.fetch_add(1, Ordering::Relaxed);
-                    self.handle(work, &counts).await
-                }
-                Err(error) => Err(error),
-            };
-            if done.is_err() {
+            if self.poll(&counts).await.is_err() {
                 counts.failed.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+
+    /// Polls once, and does what it is asked for.
+    pub(crate) async fn poll(&self, counts: &Counts) -> Result<(), ClientError> {
+        let poll = Poll { wait_seconds: MAX_WAIT_SECONDS, ..Poll::default() };
+        let work = self.client.poll_work(&self.name, self.session, &poll).await?;
+        counts.polls.fetch_add(1, Ordering::Relaxed);
+        self.handle(work, counts).await
     }
 
     async fn handle(&self, work: Work, counts: &Counts) -> Result<(), ClientError> {
@@ -114,47 +113,12 @@ impl Companion {
         Ok(())
     }
 
-    /// Plays the job: it claims its attempt, and has no work to do.
+    /// Plays the job, which has no work to do.
     async fn play(&self, taken: &TakenJob) -> Result<(), ClientError> {
         let deployment = taken.job.deployment.to_string();
         let code = taken.environment.get("CANYON_CLAIM_CODE").cloned().unwrap_or_default();
         let claimant = format!("{}-of-{:016}", self.name, taken.job.attempt);
-        let body = ClaimBody {
-            claimant,
-            host: None,
-            user: None,
-            job_format: Some(canyon_domain::job::FORMAT),
-        };
-        let claimed = self
-            .client
-            .with_token(code.into())
-            .claim(&deployment, taken.job.attempt, &body)
-            .await?;
-        let result = DeploymentResultsUpdateBody {
-            status: ResultStatus::Success,
-            outputs: None,
-            error: None,
-            tf_resource_counts: None,
-            state: None,
-            unwritten: None,
-            fetched: None,
-            plan: None,
-            stale_plan: false,
-            drift: None,
-            policy: None,
-            refused_deletions: None,
-            metadata: None,
-            phase: None,
-            untouched: false,
-            failure: None,
-            plain_outputs: BTreeMap::new(),
-            secret_outputs: BTreeMap::new(),
-            orphans: Vec::new(),
-            chunks: Vec::new(),
-        };
-        let client = self.client.with_token(claimed.token.into());
-        let environment = environment_of(&claimed.job.project_id, &claimed.job.env_id);
-        client.post_result(&deployment, taken.job.attempt, &environment, &result).await
+        null_job::run(&self.client, &deployment, taken.job.attempt, code, claimant).await
     }
 }
 

@@ -8,6 +8,8 @@
 
 mod companion;
 mod deploying;
+#[path = "../null_job.rs"]
+mod null_job;
 
 use canyon_api::client::Client;
 use companion::{Companion, Counts};

@@ -89,6 +89,15 @@ impl Installation {
     /// From now on the meter counts the table requests of every function. Published functions run
     /// no jobs beside themselves, and refuse the settings for that.
     pub(crate) async fn watch(&self, jobs: bool) -> Result<(), Error> {
+        self.watch_with(jobs, &[]).await
+    }
+
+    /// The same with `more` variables for every function.
+    pub(crate) async fn watch_with(
+        &self,
+        jobs: bool,
+        more: &[(String, String)],
+    ) -> Result<(), Error> {
         for name in FUNCTIONS {
             let function = self.cloud.function(name);
             let mut environment = function.config().environment.clone();
@@ -98,6 +107,7 @@ impl Installation {
             let front = environment.get("AWS_ENDPOINT_URL").cloned().unwrap_or_default();
             let metered = self.meter.open(name, front).await?;
             environment.insert("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), metered);
+            environment.extend(more.iter().cloned());
             function.update(environment).await;
         }
         Ok(())

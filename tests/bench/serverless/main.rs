@@ -8,12 +8,25 @@
 //! - `warm`: processor time of a request, in a process that has already served requests;
 //! - `deployment`: requests and units by function, by the stream and by the sweep alone, and how they
 //!   grow with the number of deployments in the table, up to SIZE;
+//! - `agents`: a session and a poll of an idle agent, and how they grow with the number of agents, up to SIZE;
+//! - `burst`: SIZE deployments at once in a tenth as many environments, on a strict ECS with AWS's rates;
 //! - `sweep`: a minute of the functions that the clock starts, without work, and with deployments and schedules that are not due.
 
+mod agents;
+mod burst;
+#[allow(dead_code, reason = "`scripts/bench agents` uses the rest")]
+#[path = "../agents/companion.rs"]
+mod companion;
 mod deployment;
+#[allow(dead_code, reason = "the suite of the dispatchers uses the rest")]
+#[expect(clippy::unwrap_used, reason = "it is written for tests")]
+#[path = "../../../launcher/dispatch/tests/suite/ecs_bed.rs"]
+mod ecs_bed;
 mod fill;
 mod installation;
 mod meter;
+#[path = "../null_job.rs"]
+mod null_job;
 mod runtime_api;
 mod start;
 mod sweep;
@@ -37,10 +50,15 @@ async fn main() -> Result<(), Error> {
         Installation::start(&PathBuf::from(functions), &PathBuf::from(runner)).await?;
     match what.as_str() {
         "start" => start::measure(&installation),
+        "agents" => agents::measure(&installation, size).await,
+        "burst" => burst::measure(&installation, size).await,
         "warm" => warm::measure(&installation).await,
         "deployment" => deployment::measure(&installation, size).await,
         "sweep" => sweep::measure(&installation, size).await,
-        other => Err(format!("`{other}` is none of: start, warm, deployment, sweep").into()),
+        other => {
+            Err(format!("`{other}` is none of: start, warm, deployment, agents, burst, sweep")
+                .into())
+        }
     }
 }
 

@@ -98,8 +98,7 @@ class Tasks:
 
     def find(self, cluster_arn, name):
         """The current state, by ARN or id."""
+        arn = name if name.startswith("arn:") else f"{cluster_arn.replace(':cluster/', ':task/')}/{name}"
         with self.lock:
-            for arn, task in self.all.items():
-                if name in (arn, task.id) and task.facts["clusterArn"] == cluster_arn:
-                    return task
-        return None
+            task = self.all.get(arn)
+        return task if task is not None and task.facts["clusterArn"] == cluster_arn else None

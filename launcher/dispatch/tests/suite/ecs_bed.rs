@@ -128,16 +128,24 @@ impl Account {
     #[allow(dead_code, reason = "for jobs by an agent")]
     pub(crate) async fn in_place_variables(&self) -> Vec<(String, String)> {
         let (_, found) = self.agents_role().await;
-        [
-            ("AWS_ENDPOINT_URL_STS", self.addresses["aws_sts"].as_str()),
-            ("AWS_ENDPOINT_URL_ECS", &self.addresses["aws_ecs"]),
-            ("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS", &self.addresses["aws_logs"]),
+        let credentials = [
             ("AWS_ACCESS_KEY_ID", found.access_key_id()),
             ("AWS_SECRET_ACCESS_KEY", found.secret_access_key()),
             ("AWS_SESSION_TOKEN", found.session_token().unwrap()),
+        ];
+        let credentials = credentials.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        self.endpoint_variables().into_iter().chain(credentials).collect()
+    }
+
+    /// The variables that name the addresses of its services.
+    #[allow(dead_code, reason = "for other processes")]
+    pub(crate) fn endpoint_variables(&self) -> [(String, String); 3] {
+        [
+            ("AWS_ENDPOINT_URL_STS", "aws_sts"),
+            ("AWS_ENDPOINT_URL_ECS", "aws_ecs"),
+            ("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS", "aws_logs"),
         ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into()
+        .map(|(name, service)| (name.to_owned(), self.addresses[service].clone()))
     }
 
     /// A runner of type `ecs-agent`.
