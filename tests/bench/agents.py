@@ -146,6 +146,8 @@ class FirstPollServer(BaseHTTPRequestHandler):
         body = json.dumps(opened if is_opening else {"pause_ms": 0}).encode()
         self.send_response(201 if is_opening else 200)
         self.send_header("Content-Length", str(len(body)))
+        # An answer without it is not Canyon's.
+        self.send_header("canyon-answer-to", self.headers["canyon-ask"])
         try:
             self.end_headers()
             self.wfile.write(body)
@@ -155,6 +157,7 @@ class FirstPollServer(BaseHTTPRequestHandler):
 
     def do_DELETE(self):
         self.send_response(204)
+        self.send_header("canyon-answer-to", self.headers["canyon-ask"])
         self.end_headers()
 
     def log_message(self, *_):

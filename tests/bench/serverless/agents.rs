@@ -1,6 +1,7 @@
 //! What idle agents cost the functions: a session, a poll, and how both grow with the number of agents.
 
 use crate::companion::{Companion, Counts};
+use crate::fill::Fill;
 use crate::installation::Installation;
 use crate::start::summary;
 use crate::{Error, print};
@@ -27,14 +28,20 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
         "state_storage_configuration": {"type": "local", "path": "/tmp/state"},
     });
     client.create(&["runners"], &runner).await?;
+    let fill = Fill::new(installation);
     let mut agents = Vec::new();
-    let mut next = SAMPLE.min(size);
+    join(&client, &mut agents, 1).await?;
+    let pattern = [fill.item("#agents", "agent-0").await?];
+    let (mut held, mut next) = (1, SAMPLE.min(size));
     loop {
-        let before = next.saturating_sub(SAMPLE);
-        join(&client, &mut agents, before).await?;
+        let copies = next.saturating_sub(held + SAMPLE);
+        fill.copies(&pattern, "agent-0", |own| format!("copy-{}", own.simple()), copies, |_, _| {})
+            .await?;
         let session = Reading::begin(installation);
-        join(&client, &mut agents, next).await?;
+        let joined = agents.len();
+        join(&client, &mut agents, joined + SAMPLE).await?;
         let session = session.end(SAMPLE);
+        held += copies + SAMPLE;
         let poll = Reading::begin(installation);
         let counts = Counts::default();
         stream::iter(agents.iter().rev().take(SAMPLE))
@@ -42,7 +49,7 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
             .buffer_unordered(AT_ONCE)
             .try_collect::<()>()
             .await?;
-        print(&json!({"agents": agents.len(), "session": session, "poll": poll.end(SAMPLE)}));
+        print(&json!({"agents": held, "session": session, "poll": poll.end(SAMPLE)}));
         if next == size {
             return Ok(());
         }
@@ -50,7 +57,7 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
     }
 }
 
-/// Opens sessions until there are `count` agents.
+/// Opens sessions until `agents` are `count`.
 async fn join(client: &Client, agents: &mut Vec<Companion>, count: usize) -> Result<(), Error> {
     let body = json!({"role": "agent", "runner_id": RUNNER, "labels": {"of": "bench"}});
     while agents.len() < count {

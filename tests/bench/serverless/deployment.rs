@@ -24,7 +24,7 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
     let mut held = 1;
     let mut next = 100.min(size);
     loop {
-        fill.copies(&pattern, next.saturating_sub(held), |_, _| {}).await?;
+        fill.deployments(&pattern, next.saturating_sub(held), |_, _| {}).await?;
         held = held.max(next);
         let began = installation.succeeded();
         installation.meter.take();

@@ -66,11 +66,10 @@ impl Fill {
         Ok(found)
     }
 
-    /// The item of the schedule with this id.
-    pub(crate) async fn schedule(&self, id: &str) -> Result<Value, Error> {
-        let found = self.items("#schedules").await?;
-        let found = found.into_iter().find(|item| item["id"]["S"] == id);
-        found.ok_or_else(|| format!("the table holds no schedule {id}").into())
+    /// The item with this `id` of a partition whose key has this part.
+    pub(crate) async fn item(&self, part: &str, id: &str) -> Result<Value, Error> {
+        let found = self.items(part).await?.into_iter().find(|item| item["id"]["S"] == id);
+        found.ok_or_else(|| format!("the table holds no {id} in {part}").into())
     }
 
     /// The items whose partition key has this part.
@@ -97,7 +96,7 @@ impl Fill {
 
     /// Writes `count` copies of a deployment's items, each with an id of its own. `change` modifies
     /// each copy.
-    pub(crate) async fn copies(
+    pub(crate) async fn deployments(
         &self,
         pattern: &[Value],
         count: usize,
@@ -105,6 +104,18 @@ impl Fill {
     ) -> Result<(), Error> {
         let pk = pattern.first().and_then(|item| item["pk"]["S"].as_str()).unwrap_or_default();
         let id = pk.rsplit('#').next().unwrap_or_default().to_owned();
+        self.copies(pattern, &id, |own| own.to_string(), count, change).await
+    }
+
+    /// Writes `count` copies of these items. In each, another `name` replaces `id`, and `change` modifies it.
+    pub(crate) async fn copies(
+        &self,
+        pattern: &[Value],
+        id: &str,
+        name: impl Fn(Uuid) -> String,
+        count: usize,
+        change: impl Fn(&mut Value, Uuid),
+    ) -> Result<(), Error> {
         let text = Value::from(pattern).to_string();
         let (mut left, mut tasks) = (count, tokio::task::JoinSet::new());
         while left > 0 {
@@ -113,7 +124,7 @@ impl Fill {
             let mut puts = Vec::new();
             for _ in 0..some {
                 let own = Uuid::now_v7();
-                let mut items: Value = serde_json::from_str(&text.replace(&id, &own.to_string()))?;
+                let mut items: Value = serde_json::from_str(&text.replace(id, &name(own)))?;
                 for item in items.as_array_mut().into_iter().flatten() {
                     change(item, own);
                     puts.push(json!({"PutRequest": {"Item": item}}));

@@ -25,7 +25,7 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
     let fill = Fill::new(installation);
     let pattern = fill.newest().await?;
     let later = (Timestamp::now() + SignedDuration::from_hours(1)).as_millisecond().to_string();
-    fill.copies(&pattern, size, |item, own| not_due_until(item, own, &later)).await?;
+    fill.deployments(&pattern, size, |item, own| not_due_until(item, own, &later)).await?;
     // The sweep ends the due deployment: published functions start no local job.
     installation
         .cloud
@@ -35,22 +35,15 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
         .map_err(|error| error.to_string())?;
     installation.until_succeeded(0).await?;
     read(installation, &["sweep"], "active deployments", size).await?;
-    let schedule = json!({"id": "yearly", "kind": "drift", "cron": "@yearly"});
+    let schedule = json!({"id": "pattern", "kind": "drift", "cron": "@yearly"});
     installation
         .client()?
         .create(&["projects", "bench", "envs", "e0", "schedules"], &schedule)
         .await?;
-    let pattern = fill.schedule("yearly").await?;
-    fill.copies(&[pattern], size, named).await?;
+    let pattern = fill.item("#schedules", "pattern").await?;
+    let name = |own: Uuid| format!("s{}", own.simple());
+    fill.copies(&[pattern], "pattern", name, size, |_, _| {}).await?;
     read(installation, &["sweep", "events"], "schedules", size).await
-}
-
-/// Gives the copy of a schedule an id of its own.
-fn named(item: &mut serde_json::Value, own: Uuid) {
-    let id = format!("s{}", own.simple());
-    let sk = item["sk"]["S"].as_str().unwrap_or_default().replace("yearly", &id);
-    item["sk"] = json!({"S": sk});
-    item["id"] = json!({"S": id});
 }
 
 /// Moves a due item to another time in the index, in the shard of its own id.
