@@ -110,10 +110,12 @@ impl Launcher {
             // Keep `Step::Start`: a start that is not recorded may not have happened, and then happens now. If it
             // did happen, the start finds the job, and the launcher observes it.
             (Step::Wait(_), ReconcileTrigger::JobGone) => Step::Observe,
-            // Another process has just launched the attempt and starts its job, or the start waits for its turn.
-            (Step::Start, ReconcileTrigger::Due) => {
-                let later = deployment.due_at.filter(|at| *at > now);
-                later.map_or(Step::Start, Step::Wait)
+            // Its platform takes no start yet, and a hint changes nothing of that.
+            (Step::Start, ReconcileTrigger::Due)
+                if deployment.open_attempt().is_some_and(|attempt| attempt.throttled) =>
+            {
+                let turn = deployment.due_at.filter(|at| *at > now);
+                turn.map_or(Step::Start, Step::Wait)
             }
             (step, _) => step,
         };

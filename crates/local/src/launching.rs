@@ -28,7 +28,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 /// How often the launcher looks for due deployments, with or without a hint.
 const PASS_INTERVAL: Duration = Duration::from_secs(1);
 /// The most write requests that wait for the launcher. A pass finds what further ones make due.
-pub(crate) const MAX_WRITTEN: usize = 1_000;
+pub(crate) const MAX_WRITTEN: usize = 100;
 /// The shortest time between two passes, however many hints come: each pass costs four queries.
 const MIN_PASS_PAUSE: Duration = Duration::from_millis(2);
 /// How often expired items are removed. On AWS, DynamoDB does that itself.

@@ -23,7 +23,7 @@ const OF_AN_ENVIRONMENT: usize = 10;
 const CALLERS: usize = 8;
 /// From `RunTask` to the claim. On Fargate it takes 20 to 90 s.
 const START: Duration = Duration::from_secs(2);
-/// The lower bound for 10,000 launches is 500 s.
+/// 10,000 launches take some 500 s at least.
 const PATIENCE: Duration = Duration::from_mins(40);
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -63,11 +63,18 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
         .try_collect::<Vec<_>>()
         .await?;
     let accepted = begun.elapsed();
-    let ended = |what: &str| installation.cloud.bus.published(what).len();
-    let failed = || ended("deployment.failed") + ended("deployment.cancelled");
-    while ended("deployment.succeeded") + failed() < size {
+    // An end may be published twice.
+    let ended = |what: &str| {
+        let events = installation.cloud.bus.published(what);
+        events
+            .iter()
+            .map(|event| event["detail"]["deployment_id"].to_string())
+            .collect::<HashSet<_>>()
+    };
+    let failed = || ended("deployment.failed").len() + ended("deployment.cancelled").len();
+    while ended("deployment.succeeded").len() + failed() < size {
         if begun.elapsed() > PATIENCE {
-            let problem = format!("{} of {size} succeeded", ended("deployment.succeeded"));
+            let problem = format!("{} of {size} succeeded", ended("deployment.succeeded").len());
             return Err(format!("{problem}\n{}", installation.cloud.log()).into());
         }
         tokio::time::sleep(LOOK).await;
@@ -153,7 +160,7 @@ impl Player {
     }
 }
 
-/// Processor time of all invocations so far.
+/// Processor time of all invocations so far, those of the preparation too.
 fn cpu_seconds(installation: &Installation, function: &str) -> f64 {
     let reports = installation.cloud.function(function).reports();
     reports.iter().filter_map(|report| report.cpu).sum::<Duration>().as_secs_f64()
