@@ -142,7 +142,8 @@ class Deployment:
     def __init__(self, number, accepted, environment, lane, followed):
         self.number, self.accepted, self.environment, self.lane, self.followed = (
             number, accepted, environment, lane, followed)
-        self.waited = self.started = False
+        # ECS has the task; the table has it too; the attempt waits for its turn at ECS.
+        self.waited = self.started = self.recorded = self.throttled = False
         self.attempts, self.due, self.launched, self.claimed, self.ended, self.exits = 0, None, None, None, None, None
 
 

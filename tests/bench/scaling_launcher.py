@@ -103,8 +103,8 @@ class Launcher:
     """What one reconciliation does, for a `worker`: a lane of the stream or an invocation of the sweep.
 
     The reconciliation calls the worker's `done` at its end, and does not continue after the worker is over. As in the
-    launcher, the stream and the sweep may both start an attempt whose retry time has come: both take a permit and call
-    RunTask, and ECS answers the second call with the first one's task.
+    launcher, the stream and the sweep may both start an attempt until its task is recorded, unless the attempt waits
+    for its turn at ECS: both take a permit and call RunTask, and ECS answers the second call with the first one's task.
     """
 
     def __init__(self, simulation, shards):
@@ -140,16 +140,16 @@ class Launcher:
             elif not self.simulation.has_turn(one):
                 self.postpone(now, one, now + QUEUE_CHECK)
             else:
-                one.attempts, one.launched = one.attempts + 1, now
+                one.attempts, one.launched, one.throttled = one.attempts + 1, now, False
                 self.due.set(one, now + START_RETRY_INTERVAL)
                 self.demand.write(now, LAUNCH)
                 self.at(now + LAUNCH_SECONDS, self.start, one, worker)
                 return
-        elif one.started:
+        elif one.recorded:
             self.postpone(now, one, now + START_RETRY_INTERVAL)
             self.demand.add("describes", now, 1 / worker.JOINED)
             done = now + DESCRIBE_SECONDS
-        elif one.due <= now:  # otherwise another process starts it, or it waits for its retry time
+        elif not one.throttled or one.due <= now:  # even if another process has just launched it
             self.at(done, self.start, one, worker)
             return
         self.at(done, worker.done, one)
@@ -157,19 +157,26 @@ class Launcher:
     def start(self, now, one, worker):
         if worker.over:
             return
-        if now - one.launched >= TOKEN_HELD:
+        if now - one.launched >= TOKEN_HELD and not one.started:
             self.lose(now, one)
             self.at(now, worker.done, one)
             return
         wait, is_granted, units = self.limiter.acquire(now)
         self.demand.write(now, {"table": units, "limiter": units})
         if is_granted:
+            one.throttled = False
             self.at(now + wait + self.random.uniform(*CALL_DELAY), self.call, one, worker)
             return
         self.deferred += 1
-        if not one.started:
-            self.postpone(now, one, now + wait)
+        self.throttle(now, one, now + wait)
         self.at(now, worker.done, one)
+
+    def throttle(self, now, one, at):
+        """The attempt waits for its turn at ECS, unless another process has changed the deployment meanwhile."""
+        if one.recorded or one.claimed is not None or (one.throttled and one.due > now):
+            return
+        one.throttled = True
+        self.postpone(now, one, at)
 
     def call(self, now, one, worker):
         if worker.over:
@@ -179,15 +186,19 @@ class Launcher:
         self.at(now + CALL_SECONDS, worker.done, one)
         if self.calls.has(now) and self.tasks.has(now):
             self.calls.tokens -= 1
+            self.at(now + CALL_SECONDS, self.record, one)
             if not one.started:
                 self.tasks.tokens -= 1
                 one.started = True
-                self.demand.write(now, SAVE)
                 self.simulation.start(now, one)
         else:
             self.refused += 1
-            if not one.started:
-                self.postpone(now, one, now + THROTTLE_PAUSE)
+            self.throttle(now, one, now + THROTTLE_PAUSE)
+
+    def record(self, now, one):
+        """Writes the task's ARN. The write fails if another process has recorded meanwhile that the attempt waits."""
+        self.demand.write(now, SAVE)
+        one.recorded = one.recorded or not one.throttled
 
     def lose(self, now, one):
         """The attempt has waited too long for its start."""
@@ -250,6 +261,9 @@ class Lane:
         for one, kind in last.items():
             if kind == "ended":
                 asked = max(asked, launcher.clean_up(now, one, self))
+            elif kind == "turn" and one.launched is not None:
+                # The lane launches it by the record's image, loses against the sweep, and reads the deployment.
+                launcher.at(now + LAUNCH_SECONDS, launcher.reconcile, one, self)
             elif kind == "turn" or (one.due is not None and one.due <= now):
                 launcher.reconcile(now, one, self)
             else:
