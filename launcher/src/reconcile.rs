@@ -66,10 +66,9 @@ impl Launcher {
     async fn reconcile_steps(
         &self,
         due: Due,
-        trigger: ReconcileTrigger,
+        mut trigger: ReconcileTrigger,
         mut known: Option<Deployment>,
     ) -> Result<(), LaunchError> {
-        let mut why = trigger;
         let mut lock_owner_checked = false;
         for _ in 0..MAX_TRIES {
             let found = match known.take() {
@@ -78,7 +77,7 @@ impl Launcher {
             };
             let Some(deployment) = found else { return Ok(()) };
             if deployment.status.is_terminal() {
-                return self.clean_up(due, &deployment, why).await;
+                return self.clean_up(due, &deployment, trigger).await;
             }
             let awaited = state_lock::awaited_job(&deployment, self.clock.now());
             if let Some(holder) = awaited.filter(|_| !lock_owner_checked) {
@@ -88,10 +87,12 @@ impl Launcher {
             }
             let (resolved, environment) =
                 Box::pin(self.resolve_with_environment(due, &deployment)).await?;
-            let step = self.apply_step(due, deployment, &resolved, environment, why);
+            let step = self.apply_step(due, deployment, &resolved, environment, trigger);
             match Box::pin(step).await? {
                 StepOutcome::Settled => return Ok(()),
-                StepOutcome::Changed => why = ReconcileTrigger::Due,
+                // Another write won, and the job is still to be observed.
+                StepOutcome::Changed if trigger == ReconcileTrigger::JobGone => {}
+                StepOutcome::Changed => trigger = ReconcileTrigger::Due,
             }
         }
         Err(LaunchError::Contended(due.id))

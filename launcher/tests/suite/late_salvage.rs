@@ -9,7 +9,9 @@ use canyon_domain::environment_state::Doubt;
 use canyon_domain::unfinished_run::UnfinishedRun;
 use canyon_launcher::{ReconcileTrigger, Sweeper};
 use canyon_store::blob_keys::BlobKey;
+use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
+use canyon_store::outcome::Saved;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -207,4 +209,28 @@ async fn a_platform_that_does_not_return_a_jobs_output_holds_up_the_end_for_less
     let ended = world.read(due).await;
     assert!(ended.status.is_terminal() && ended.to_salvage().is_some());
     assert_eq!(platform.count("forget"), 0);
+}
+
+#[tokio::test]
+async fn a_hint_that_a_job_is_gone_is_not_lost_with_a_race() {
+    let world = World::new().await;
+    let (due, platform) = applying(&world, (0, 0)).await;
+    says(&platform, Observation::Gone(None));
+    platform.silent_at(&["observe"]);
+    let launcher = world.launcher.clone();
+    let work =
+        tokio::spawn(async move { launcher.reconcile(due, ReconcileTrigger::JobGone).await });
+    until("it observes the job", || platform.count("observe") > 0).await;
+    platform.silent_at(&[]);
+    // A heartbeat, after which nothing is due for a minute.
+    let mut alive = world.read(due).await;
+    alive.version += 1;
+    let saved = world.launcher.table.save_deployment(due.org, &alive, Wake::None).await.unwrap();
+    assert_eq!(saved, Saved::Yes);
+    while !work.is_finished() {
+        passes(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    work.await.unwrap().unwrap();
+    assert!(world.read(due).await.status.is_terminal());
 }
