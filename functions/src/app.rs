@@ -48,6 +48,7 @@ mod job_description;
 mod job_hints;
 mod job_inputs;
 pub mod job_tokens;
+mod join_allowances;
 mod kept_plans;
 pub(crate) mod last_deployments;
 mod modules;

@@ -45,7 +45,7 @@ impl Adoption {
 
 /// How an agent authenticates. One that presents another proof under the same name is another agent, and is
 /// refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum AgentIdentity {
     /// Its own ed25519 key.

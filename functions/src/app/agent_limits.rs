@@ -10,7 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
 /// The most agents that sign in by one token, as one service account, or by one runner's key.
-const MAX_AGENTS: usize = 1_000;
+pub(super) const MAX_AGENTS: usize = 1_000;
+/// The most agents that one request deletes, so that it ends in time.
+const MAX_DELETED: usize = 20;
 /// How long an agent has sent no request before a new one may take its place. An agent that has ended its session waits no
 /// time: a restart of many agents with new names must not be refused.
 const SILENCE: SignedDuration = SignedDuration::from_mins(10);
@@ -18,9 +20,9 @@ const SILENCE: SignedDuration = SignedDuration::from_mins(10);
 const PAUSE: Duration = Duration::from_mins(1);
 
 impl App {
-    /// Makes room for another agent that signs in as `identity`. At the limit, the agent that has been silent for the
-    /// longest time is deleted, if it has been silent for [`SILENCE`] or has ended its session, holds no job, and has no
-    /// setting of an administrator.
+    /// Makes room for another agent that signs in as `identity`. At the limit, the agents that have been silent for the
+    /// longest time are deleted, each if it has been silent for [`SILENCE`] or has ended its session, holds no job, and has no
+    /// setting of an administrator. That is one, or more if concurrent processes have registered too many.
     ///
     /// # Errors
     ///
@@ -30,21 +32,26 @@ impl App {
         org: OrgUuid,
         identity: &AgentIdentity,
     ) -> Result<(), AppError> {
+        let (joins, now) = (self.agents.joins(), self.now());
+        if joins.take(org, identity, now) {
+            return Ok(());
+        }
         let mut its = self.table.all_agents(org).await?;
+        joins.renew(org, &its, now);
         its.retain(|agent| agent.identity == *identity);
         let surplus = (its.len() + 1).saturating_sub(MAX_AGENTS);
         if surplus == 0 {
             return Ok(());
         }
-        let long_ago = self.now() - SILENCE;
+        let long_ago = now - SILENCE;
         its.retain(|agent| {
             may_make_way(agent) && (last_seen(agent) < long_ago || has_ended_its_session(agent))
         });
         its.sort_by_key(last_seen);
         let held = self.jobs_held(org).await?;
         its.retain(|agent| !held.iter().any(|job| has_taken(agent, job)));
-        its.truncate(surplus);
-        if its.len() < surplus {
+        its.truncate(surplus.min(MAX_DELETED));
+        if its.is_empty() {
             return Err(AppError::too_many(too_many(identity), PAUSE));
         }
         for agent in &its {

@@ -1,6 +1,7 @@
 //! A short-lived cache of one process about agents and their runners, so that an idle agent costs few reads.
 
 use super::App;
+use super::join_allowances::JoinAllowances;
 use crate::agent_hints::AgentHints;
 use canyon_api::agent::JobKey;
 use canyon_domain::agent::{Adoption, Agent};
@@ -88,6 +89,7 @@ struct Caches {
     profiles: ExpiringCache<OrgUuid, Arc<[ProfileAgents]>>,
     names: ExpiringCache<OrgId, OrgUuid>,
     notifications: ExpiringCache<Notification, ()>,
+    joins: JoinAllowances,
 }
 
 impl Default for Caches {
@@ -97,6 +99,7 @@ impl Default for Caches {
             profiles: ExpiringCache::new(RUNNERS_LIFE, MAX_ENTRIES),
             names: ExpiringCache::new(NAMES_LIFE, MAX_ENTRIES),
             notifications: ExpiringCache::new(REPEAT_INTERVAL, MAX_ENTRIES),
+            joins: JoinAllowances::default(),
         }
     }
 }
@@ -139,6 +142,11 @@ impl AgentRegistry {
     /// For a process that makes all writes itself: its hints announce every change.
     pub fn with_complete_hints() -> Self {
         Self { read_interval: READ_INTERVAL_HINTED, ..Self::default() }
+    }
+
+    /// How many agents may join without a count of all of them.
+    pub(super) fn joins(&self) -> &JoinAllowances {
+        &self.caches.joins
     }
 
     /// Whether the agent did not receive this notification in the last [`REPEAT_INTERVAL`].

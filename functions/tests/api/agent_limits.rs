@@ -16,7 +16,7 @@ async fn stored(api: &Api, name: &str) -> Agent {
     api.app.table.agent(api.ours.uuid, &name.parse().unwrap()).await.unwrap().unwrap()
 }
 
-/// Stores agents like the one that is called `first`, until there are 1,000 of them: `more-000` and so on.
+/// Stores 1,000 agents, less those that are there, like the one that is called `first`: `more-000` and so on.
 async fn fill(api: &Api, first: &str, there: usize) {
     let first = stored(api, first).await;
     for number in 0..1_000 - there {
@@ -24,6 +24,8 @@ async fn fill(api: &Api, first: &str, there: usize) {
         let agent = Agent { id, ..first.clone() };
         api.app.table.create_agent(api.ours.uuid, &agent, None).await.unwrap();
     }
+    // So long this process does not see what another one registers.
+    api.clock.advance(Duration::from_secs(10));
 }
 
 async fn names(api: &Api) -> Vec<String> {
@@ -86,6 +88,64 @@ async fn a_token_has_a_thousand_agents_and_a_new_one_replaces_the_longest_silent
     }
     let audit = api.audit().await;
     assert_eq!(audit[..2], ["agent.join agents/late", "agent.forget agents/more-000"]);
+}
+
+#[tokio::test]
+async fn agents_that_join_together_cause_few_reads_of_all_agents() {
+    let api = far_away().await;
+    let secret = token(&api, json!({})).await;
+    assert_eq!(opens(&api, &secret, "first").await.0, 201);
+    fill(&api, "first", 500).await;
+    let reads_all = async |secret: &str, name: &str| {
+        api.meter.take();
+        assert_eq!(opens(&api, secret, name).await.0, 201, "{name}");
+        api.meter.take().read_units() > 50.0
+    };
+    // There are 501. A process may use a 32nd part of the other 499, and then counts again.
+    assert!(reads_all(&secret, "second").await);
+    for number in 0..15 {
+        assert!(!reads_all(&secret, &format!("joins-{number}")).await);
+    }
+    assert!(reads_all(&secret, "third").await);
+    let other = token(&api, json!({})).await;
+    assert!(!reads_all(&other, "of-another").await, "the count was of all");
+    api.clock.advance(Duration::from_secs(10));
+    assert!(reads_all(&secret, "fourth").await);
+}
+
+#[tokio::test]
+async fn agents_that_join_together_stop_at_the_limit() {
+    let api = far_away().await;
+    let secret = token(&api, json!({})).await;
+    assert_eq!(opens(&api, &secret, "first").await.0, 201);
+    fill(&api, "first", 41).await;
+    let names: Vec<_> = (0..60).map(|number| format!("joins-{number}")).collect();
+    let mut accepted = 0;
+    for name in &names {
+        accepted += usize::from(opens(&api, &secret, name).await.0 == 201);
+    }
+    assert_eq!(accepted, 40);
+}
+
+#[tokio::test]
+async fn agents_beyond_the_limit_make_way_for_new_ones_some_at_a_time() {
+    let api = far_away().await;
+    let secret = token(&api, json!({})).await;
+    assert_eq!(opens(&api, &secret, "first").await.0, 201);
+    // Concurrent processes have registered 50 too many, of which all but the first have been silent since.
+    fill(&api, "first", 1).await;
+    let first = stored(&api, "first").await;
+    for number in 0..50 {
+        let id: AgentId = format!("surplus-{number}").parse().unwrap();
+        let agent = Agent { id, ..first.clone() };
+        api.app.table.create_agent(api.ours.uuid, &agent, None).await.unwrap();
+    }
+    assert_eq!(opens(&api, &secret, "late").await.0, 429);
+    api.clock.advance(Duration::from_mins(11));
+    for (name, left) in [("a", 1_031), ("b", 1_012), ("c", 1_000), ("d", 1_000)] {
+        assert_eq!(opens(&api, &secret, name).await.0, 201, "{name}");
+        assert_eq!(names(&api).await.len(), left, "{name}");
+    }
 }
 
 #[tokio::test]
