@@ -73,8 +73,8 @@ Load average when it began: {load:.1f}, when it ended: {after:.1f}. `hello` is a
   reports, but for transactions, which it counts wrongly: there they are counted from the items.
 - `lambda_sweep`: the mean of 20 minutes, and of the processor time the median. A schedule is one of an environment, copied.
 - `lambda_agents`: the mean of 100 real agents, four at once, which join and then poll; the others are copies of a record.
-- `lambda_burst`: null jobs on the strict ECS of tests, which takes 20 calls a second. The cores of this machine accept about as
-  many deployments a second as the launcher starts, so few wait at a time ([bursts](scaling.md#bursts) with a backlog are simulated).
+- `lambda_burst`: null jobs on the strict ECS of tests, which takes 20 calls a second. How many wait at
+  a time depends on how many the machine accepts a second ([bursts](scaling.md#bursts) that are accepted within a second are simulated).
 """
 
 CONTAINERS = """
