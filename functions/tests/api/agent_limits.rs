@@ -18,14 +18,19 @@ async fn stored(api: &Api, name: &str) -> Agent {
 
 /// Stores 1,000 agents, less those that are there, like the one that is called `first`: `more-000` and so on.
 async fn fill(api: &Api, first: &str, there: usize) {
+    copy(api, first, "more", 1_000 - there).await;
+    // So long this process does not see what another one registers.
+    api.clock.advance(Duration::from_secs(10));
+}
+
+/// Stores agents like the one that is called `first`, as another process of the API would.
+async fn copy(api: &Api, first: &str, name: &str, count: usize) {
     let first = stored(api, first).await;
-    for number in 0..1_000 - there {
-        let id: AgentId = format!("more-{number:03}").parse().unwrap();
+    for number in 0..count {
+        let id: AgentId = format!("{name}-{number:03}").parse().unwrap();
         let agent = Agent { id, ..first.clone() };
         api.app.table.create_agent(api.ours.uuid, &agent, None).await.unwrap();
     }
-    // So long this process does not see what another one registers.
-    api.clock.advance(Duration::from_secs(10));
 }
 
 async fn names(api: &Api) -> Vec<String> {
@@ -119,10 +124,9 @@ async fn agents_that_join_together_stop_at_the_limit() {
     let secret = token(&api, json!({})).await;
     assert_eq!(opens(&api, &secret, "first").await.0, 201);
     fill(&api, "first", 41).await;
-    let names: Vec<_> = (0..60).map(|number| format!("joins-{number}")).collect();
     let mut accepted = 0;
-    for name in &names {
-        accepted += usize::from(opens(&api, &secret, name).await.0 == 201);
+    for number in 0..60 {
+        accepted += usize::from(opens(&api, &secret, &format!("joins-{number}")).await.0 == 201);
     }
     assert_eq!(accepted, 40);
 }
@@ -134,12 +138,7 @@ async fn agents_beyond_the_limit_make_way_for_new_ones_some_at_a_time() {
     assert_eq!(opens(&api, &secret, "first").await.0, 201);
     // Concurrent processes have registered 50 too many, of which all but the first have been silent since.
     fill(&api, "first", 1).await;
-    let first = stored(&api, "first").await;
-    for number in 0..50 {
-        let id: AgentId = format!("surplus-{number}").parse().unwrap();
-        let agent = Agent { id, ..first.clone() };
-        api.app.table.create_agent(api.ours.uuid, &agent, None).await.unwrap();
-    }
+    copy(&api, "first", "surplus", 50).await;
     assert_eq!(opens(&api, &secret, "late").await.0, 429);
     api.clock.advance(Duration::from_mins(11));
     for (name, left) in [("a", 1_031), ("b", 1_012), ("c", 1_000), ("d", 1_000)] {
