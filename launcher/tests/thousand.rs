@@ -281,8 +281,7 @@ async fn a_thousand_launches_at_once_all_start_and_none_twice() {
     assert_eq!((names.len(), different.len()), (LAUNCHES, LAUNCHES));
     let definitions = account.bodies("RegisterTaskDefinition").len();
     assert!((1..=LAUNCHERS).contains(&definitions), "{definitions} were registered");
-    let (throttled, calls) =
-        (account.answers("ThrottlingException"), account.bodies("RunTask").len());
+    let (throttled, calls) = (account.throttled("RunTask"), account.bodies("RunTask").len());
     println!("{LAUNCHES} launches in {took:?}, {calls} calls of RunTask, {throttled} throttled");
     // A busy machine sends late and so in bursts, some of which ECS throttles: they are retried without
     // using an attempt.

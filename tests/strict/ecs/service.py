@@ -136,7 +136,7 @@ class Call:
             if self.body.get("tags") or self.body.get("propagateTags"):
                 self.allow("ecs:TagResource", self.arn("task", f"{name}/*"), **{"ecs:CreateAction": "RunTask"})
             self.allow_roles(definition)
-            self.throttle(f"run-task/{self.account_id}/{self.region}", self.ecs.settings["run_task_rate"])
+            self.throttle("run-task", self.ecs.settings["run_task_rate"])
             run_task.check(self.body, self.account, definition)
             entry = self.ecs.tokens.find(cluster_arn, self.body["clientToken"])
             if entry is not None:
@@ -145,15 +145,16 @@ class Call:
             if failures:
                 return {"tasks": [], "failures": failures}
             provider = run_task.provider_of(self.body)
-            self.throttle(f"launch/{provider}/{self.account_id}/{self.region}", self.ecs.settings["launch_rate"])
+            self.throttle(f"launch/{provider}", self.ecs.settings["launch_rate"])
             task = self.create(name, definition, provider)
             answer = task.seen(self.ecs.clock.now())
             self.ecs.tokens.keep(cluster_arn, self.body["clientToken"], self.raw, [task])
         self.ecs.fargate.launch(task, definition, run_task.variables(self.body, definition), self.account)
         return {"tasks": [answer], "failures": []}
 
-    def throttle(self, bucket, rate):
-        if not self.ecs.buckets.take(bucket, *rate):
+    def throttle(self, what, rate):
+        """Rates are those of an account in a region."""
+        if not self.ecs.buckets.take(f"{what}/{self.account_id}/{self.region}", *rate):
             raise EcsFault("ThrottlingException", "Rate exceeded")
 
     def create(self, cluster, definition, provider):
@@ -184,17 +185,16 @@ class Call:
     def list(self):
         _, cluster_arn = self.cluster()
         self.allow("ecs:ListTasks", "*", **{"ecs:cluster": cluster_arn})
+        self.throttle("read", self.ecs.settings["read_rate"])
         if "startedBy" in self.body and {"family", "serviceName", "launchType"} & set(self.body):
             raise invalid("startedBy must be the only filter.")
         desired = self.body.get("desiredStatus", "RUNNING")
-        wanted = {"startedBy": self.body.get("startedBy"), "group": self.body.get("family")}
-        if wanted["group"]:
-            wanted["group"] = f"family:{wanted['group']}"
-        seen = self.ecs.tasks.seen(cluster_arn, self.ecs.tasks.lagged())
+        group = f"family:{self.body['family']}" if self.body.get("family") else None
+        seen = self.ecs.tasks.seen(cluster_arn, self.ecs.tasks.lagged(), self.body.get("startedBy"))
         arns = [
             task["taskArn"]
             for task in seen
-            if task["desiredStatus"] == desired and all(task.get(k) == v for k, v in wanted.items() if v)
+            if task["desiredStatus"] == desired and group in (None, task["group"])
         ]
         start, size = int(self.body.get("nextToken", "0")), min(self.body.get("maxResults", PAGE), PAGE)
         answer = {"taskArns": arns[start : start + size]}
@@ -209,6 +209,7 @@ class Call:
             raise invalid("Tasks can have 1 to 100 items.")
         for name in names:
             self.allow("ecs:DescribeTasks", self.task_arn(cluster, name), **{"ecs:cluster": cluster_arn})
+        self.throttle("read", self.ecs.settings["read_rate"])
         at, found, failures = self.ecs.tasks.lagged(), [], []
         for name in names:
             task = self.ecs.tasks.find(cluster_arn, name)

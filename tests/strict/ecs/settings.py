@@ -9,8 +9,10 @@ DEFAULTS = {
     "docker_host": None,
     # How many real seconds a second of `stopTimeout` takes.
     "stop_scale": 1.0,
-    # Calls of RunTask: per second, after a burst.
+    # Calls of RunTask: burst, per second.
     "run_task_rate": [20, 20],
+    # Calls of DescribeTasks and ListTasks together: burst, per second.
+    "read_rate": [100, 20],
     # Launches on Fargate, on-demand and Spot counted apart: burst, per second.
     "launch_rate": [100, 20],
     # The URL for state change events, if any.

@@ -42,8 +42,9 @@ class Task:
             if changes.get("lastStatus") == "STOPPED":
                 self.stopped_at = at
                 self.facts["stoppedAt"] = at
-            self.steps.append((at, copy.deepcopy(self.facts)))
-        self.publish(copy.deepcopy(self.facts))
+            snapshot = copy.deepcopy(self.facts)
+            self.steps.append((at, snapshot))
+        self.publish(snapshot)
 
     def advance(self):
         """Applies the due changes of the plan: a list of (time, changes)."""
@@ -53,13 +54,13 @@ class Task:
                 self.set(at, **copy.deepcopy(changes))
 
     def seen(self, at):
-        """Its state at that time, or None if it did not exist yet or is no longer shown."""
+        """Its state at that time, which is not to be changed, or None if it did not exist yet or is no longer shown."""
         self.advance()
         with self.lock:
             if self.stopped_at is not None and at >= self.stopped_at + SHOWN_SECONDS:
                 return None
             states = [facts for since, facts in self.steps if since <= at]
-            return copy.deepcopy(states[-1]) if states else None
+            return states[-1] if states else None
 
     def is_stopped(self):
         self.advance()
@@ -74,6 +75,7 @@ class Tasks:
         self.clock, self.settings, self.publish = clock, settings, publish
         self.lock = threading.Lock()
         self.all = {}
+        self.by_started = {}
 
     def create(self, partition, region, account, cluster, main, **facts):
         task_id = uuid.uuid4().hex
@@ -84,15 +86,17 @@ class Tasks:
             container.update(taskArn=arn, containerArn=f"{arn.replace(':task/', ':container/')}/{uuid.uuid4()}")
         with self.lock:
             self.all[arn] = task
+            self.by_started.setdefault(task.facts["startedBy"], []).append(task)
         task.set(lastStatus="PROVISIONING", desiredStatus="RUNNING")
         return task
 
     def lagged(self):
         return self.clock.now() - random.uniform(0, self.settings["lag_seconds"])
 
-    def seen(self, cluster_arn, at):
+    def seen(self, cluster_arn, at, started_by=None):
+        """The states at that time: of all tasks, or of those with this `startedBy`."""
         with self.lock:
-            tasks = list(self.all.values())
+            tasks = list(self.by_started.get(started_by, []) if started_by else self.all.values())
         states = (task.seen(at) for task in tasks if task.facts["clusterArn"] == cluster_arn)
         return [state for state in states if state is not None]
 

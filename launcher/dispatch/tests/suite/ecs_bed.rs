@@ -214,11 +214,12 @@ impl Account {
         all
     }
 
-    /// How often ECS answered with this code.
+    /// How many calls of this action ECS has throttled.
     #[allow(dead_code, reason = "for the test of a thousand launches")]
-    pub(crate) fn answers(&self, code: &str) -> usize {
+    pub(crate) fn throttled(&self, action: &str) -> usize {
         let calls = self.ask("admin", "GET", "/calls", &Value::Null);
-        calls.as_array().unwrap().iter().filter(|call| call["code"] == code).count()
+        let calls = calls.as_array().unwrap().iter().filter(|call| call["action"] == action);
+        calls.filter(|call| call["code"] == "ThrottlingException").count()
     }
 
     pub(crate) fn task(&self, job: &JobRef) -> Value {
