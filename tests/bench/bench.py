@@ -73,8 +73,9 @@ Load average when it began: {load:.1f}, when it ended: {after:.1f}. `hello` is a
   reports, but for transactions, which it counts wrongly: there they are counted from the items.
 - `lambda_sweep`: the mean of 20 minutes, and of the processor time the median. A schedule is one of an environment, copied.
 - `lambda_agents`: the mean of 100 real agents, four at once, which join and then poll; the others are copies of a record.
-- `lambda_burst`: null jobs on the strict ECS of tests, which takes 20 calls a second. How many wait at
-  a time depends on how many the machine accepts a second ([bursts](scaling.md#bursts) that are accepted within a second are simulated).
+- `lambda_burst`: null jobs on the strict ECS of tests, with AWS's rates: 20 calls of RunTask a second, and 20 reads of tasks
+  after 100 at once. All are accepted before `launcher` and `sweep` run, so that all wait at once. A job claims two seconds after its
+  task was started, and ECS shows its end three seconds after its result.
 """
 
 CONTAINERS = """

@@ -111,14 +111,17 @@ def lambda_burst(bench):
     size = 10_000
     (reading,) = readings(bench, "burst", published(bench), str(size))
     least = size / 20
-    lost = size - reading["jobs"]
+    failed, never_ran = reading["failed"], len(reading["never_ran"])
+    twice = reading["tasks"] - reading["attempts"]
     yield Row(f"{size:,} deployments at once into {reading['environments']:,} environments, on ECS's real rates: all ended",
-              "all succeed, none runs twice", f"{reading['failed']} failed, {lost} never ran, "
-              f"{reading['tasks'] - reading['jobs']} twice", reading["failed"] + lost == 0 and reading["tasks"] == size)
+              "all succeed, none runs twice", f"{failed} failed, {never_ran} never ran, {twice} twice; "
+              f"{reading['attempts']:,} attempts", failed + never_ran + twice == 0)
     yield Row("of these: accepted; drained, beside 20 launches a second without a pause", "-",
               f"{reading['accepted_seconds']:.0f} s; {reading['drained_seconds']:.0f} s beside {least:.0f} s: "
               f"{reading['drained_seconds'] / least:.2f} x", None)
-    yield Row("of these: calls of RunTask, refused", "-", f"{reading['calls']:,}, {reading['throttled']:,}", None)
+    for action in ("RunTask", "DescribeTasks", "ListTasks"):
+        calls, throttled = reading["calls"][action]
+        yield Row(f"of these: calls of {action}, throttled", "-", f"{calls:,}, {throttled:,}", None)
     yield Row("of these: requests to the table for each deployment", "-", f"{reading['requests'] / size:.1f}", None)
 
 

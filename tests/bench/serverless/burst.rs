@@ -1,7 +1,8 @@
 //! A burst of deployments on ECS, with AWS's rates of calls and launches.
 //!
 //! The functions run as published, and the clock starts `sweep` every minute. ECS is `tests/strict/ecs`. The jobs have no
-//! work, so the reading is what Canyon and ECS's rates allow.
+//! work, so the reading is what Canyon and ECS's rates allow. All are accepted before the first is launched, so that all
+//! wait at once, however few this machine accepts in a second.
 
 use crate::ecs_bed::{Account, IMAGE};
 use crate::installation::Installation;
@@ -10,6 +11,7 @@ use axum::extract::{Json, State};
 use axum::routing::post;
 use canyon_api::client::Client;
 use canyon_cloud::event_bus::EventBus;
+use canyon_identity::job_name::parse_job_name;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
@@ -23,6 +25,8 @@ const OF_AN_ENVIRONMENT: usize = 10;
 const CALLERS: usize = 8;
 /// From `RunTask` to the claim. On Fargate it takes 20 to 90 s.
 const START: Duration = Duration::from_secs(2);
+/// From the result until ECS shows that the container has stopped: the launcher asks until then, and ECS limits such calls.
+const STOP: Duration = Duration::from_secs(3);
 /// 10,000 launches take some 500 s at least.
 const PATIENCE: Duration = Duration::from_mins(40);
 const LOOK: Duration = Duration::from_secs(1);
@@ -53,22 +57,27 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
     });
     let router = axum::Router::new().route("/", post(state_change)).with_state(player);
     tokio::spawn(axum::serve(listener, router).into_future());
-    installation.cloud.bus.run_schedules(true);
     installation.meter.take();
 
     let begun = Instant::now();
+    let launcher = installation.cloud.function("launcher");
+    launcher.limit_concurrency(0);
     stream::iter(0..size)
         .map(|number| create(&client, number % environments, number))
         .buffer_unordered(CALLERS)
         .try_collect::<Vec<_>>()
         .await?;
     let accepted = begun.elapsed();
+    let begun = Instant::now();
+    launcher.limit_concurrency(launcher.config().max_concurrency);
+    installation.cloud.bus.run_schedules(true);
     // An end may be published twice.
     let ended = |what: &str| {
         let events = installation.cloud.bus.published(what);
         events
             .iter()
-            .map(|event| event["detail"]["deployment_id"].to_string())
+            .filter_map(|event| event["detail"]["deployment_id"].as_str())
+            .map(str::to_owned)
             .collect::<HashSet<_>>()
     };
     let failed = || ended("deployment.failed").len() + ended("deployment.cancelled").len();
@@ -81,17 +90,26 @@ pub(crate) async fn measure(installation: &Installation, size: usize) -> Result<
     }
     let drained = begun.elapsed();
     let requests: f64 = installation.meter.take().values().map(|usage| usage.requests).sum();
-    let (tasks, calls) = (account.all_tasks(), account.bodies("RunTask").len());
-    let jobs: HashSet<_> = tasks.iter().map(|task| task["startedBy"].to_string()).collect();
+    let tasks = account.all_tasks();
+    let attempts: HashSet<_> = tasks.iter().filter_map(|task| task["startedBy"].as_str()).collect();
+    let run: HashSet<_> = attempts
+        .iter()
+        .filter_map(|name| Some(parse_job_name(name)?.deployment.to_string()))
+        .collect();
+    let never_ran: Vec<_> = ended("deployment.succeeded").difference(&run).cloned().collect();
+    let calls: HashMap<_, _> = ["RunTask", "DescribeTasks", "ListTasks"]
+        .map(|action| (action, [account.bodies(action).len(), account.throttled(action)]))
+        .into_iter()
+        .collect();
     let cpu: HashMap<_, _> = canyon_cloud::cloud::FUNCTIONS
         .map(|name| (name, cpu_seconds(installation, name)))
         .into_iter()
         .collect();
     print(&json!({
         "deployments": size, "environments": environments, "accepted_seconds": accepted.as_secs_f64(),
-        "drained_seconds": drained.as_secs_f64(), "failed": failed(), "tasks": tasks.len(),
-        "jobs": jobs.len(), "calls": calls, "throttled": account.answers("ThrottlingException"),
-        "requests": requests, "cpu_seconds": cpu,
+        "drained_seconds": drained.as_secs_f64(), "failed": failed(), "never_ran": never_ran,
+        "tasks": tasks.len(), "attempts": attempts.len(), "calls": calls, "requests": requests,
+        "cpu_seconds": cpu,
     }));
     Ok(())
 }
@@ -154,6 +172,7 @@ impl Player {
         let (deployment, code) = (value("CANYON_DEPLOYMENT_ID"), value("CANYON_CLAIM_CODE"));
         // A job that fails is found at the end: its deployment fails or stays open.
         let done = null_job::run(&self.client, &deployment, attempt, code, claimant).await;
+        tokio::time::sleep(STOP).await;
         let end = json!({"task": arn, "exit_code": i32::from(done.is_err())});
         let account = self.account.clone();
         let _ = tokio::task::spawn_blocking(move || account.tell("/end", &end)).await;
