@@ -115,7 +115,7 @@ impl AgentSite {
         fs::read_to_string(self.site.server.path("agent.log")).unwrap_or_default()
     }
 
-    async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + LIMIT;
         loop {
             let found = self.site.client.get(&["agents", NAME]).await;

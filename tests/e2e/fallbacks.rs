@@ -68,6 +68,9 @@ async fn a_deployment_runs_on_the_first_runner_that_is_there_and_finds_its_state
     assert_ran_on("far", &same, None);
     assert_eq!(counts(&same), (0, 0, 0), "it finds the state that the other runner left");
 
+    // Its agent is busy until it has seen the end of the job's process.
+    far.until("it has room", |found| found["session"]["running"] == 0).await;
+
     // It ends when this test lets it, or after two minutes.
     let end = far.site.server.path("end");
     let wait =
