@@ -22,7 +22,7 @@ use tokio::time::Instant;
 pub struct Changes {
     sender: watch::Sender<u64>,
     pause: Duration,
-    ends: Option<mpsc::Sender<Due>>,
+    ends: Option<mpsc::Sender<(Due, Deployment)>>,
     watched: Watched,
     /// Whether every write of a deployment is announced with the deployment.
     announces_deployments: bool,
@@ -68,9 +68,9 @@ impl Changes {
         }
     }
 
-    /// Also sends each ended deployment to the returned receiver. Without it, no end is sent: on Lambda the table's
-    /// stream announces the ends.
-    pub fn with_published_ends(self) -> (Self, mpsc::Receiver<Due>) {
+    /// Also sends each ended deployment, as its end has left it, to the returned receiver. Without it, no end is sent:
+    /// on Lambda the table's stream announces the ends.
+    pub fn with_published_ends(self) -> (Self, mpsc::Receiver<(Due, Deployment)>) {
         let (ends, ended) = mpsc::channel(MAX_ENDS);
         (Self { ends: Some(ends), ..self }, ended)
     }
@@ -101,10 +101,10 @@ impl Changes {
     /// Sends an ended deployment to the cleanup, once. If the channel is full, the end is dropped: then the job's
     /// objects are removed after a later end of the same runner, or by the job's own time to live, which not every
     /// platform has.
-    pub(crate) fn ended(&self, ended: Due) {
-        if let Some(ends) = &self.ends
-            && ends.try_send(ended).is_err()
-        {
+    pub(crate) fn ended(&self, org: OrgUuid, ended: &Deployment) {
+        let Some(ends) = &self.ends else { return };
+        let due = Due { org, id: ended.id };
+        if ends.try_send((due, ended.clone())).is_err() {
             tracing::debug!(deployment = %ended.id, "the channel of ended deployments is full");
         }
     }
@@ -238,7 +238,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use canyon_domain::ids::{DeploymentId, OrgUuid};
+    use serde_json::json;
     use std::sync::atomic::{AtomicU32, Ordering};
     use uuid::Uuid;
 
@@ -262,19 +262,25 @@ mod tests {
 
     #[tokio::test]
     async fn ends_are_sent_in_order_and_a_full_channel_blocks_no_sender() {
-        let end = |number: u128| Due {
-            org: OrgUuid(Uuid::from_u128(1)),
-            id: DeploymentId(Uuid::from_u128(number)),
+        let org = OrgUuid(Uuid::from_u128(1));
+        let end = |number: u128| -> Deployment {
+            serde_json::from_value(json!({
+                "id": Uuid::from_u128(number), "project": "shop", "env": "prod", "env_uuid": Uuid::nil(),
+                "runner": "here", "mode": "deploy", "created_at": "2026-01-01T00:00:00Z", "created_by": Uuid::nil(),
+                "status": "succeeded", "version": 1,
+            }))
+            .unwrap()
         };
         let (changes, mut ended) = Changes::new(Duration::from_secs(1)).with_published_ends();
         let count = MAX_ENDS as u128;
-        (0..=count).for_each(|number| changes.clone().ended(end(number)));
+        (0..=count).for_each(|number| changes.clone().ended(org, &end(number)));
         for number in 0..count {
-            assert_eq!(ended.try_recv().ok(), Some(end(number)));
+            let due = Due { org, id: DeploymentId(Uuid::from_u128(number)) };
+            assert_eq!(ended.try_recv().ok(), Some((due, end(number))));
         }
         assert!(ended.try_recv().is_err(), "the last one found no room");
         drop(ended);
-        changes.ended(end(1));
-        Changes::new(Duration::from_secs(1)).ended(end(1));
+        changes.ended(org, &end(1));
+        Changes::new(Duration::from_secs(1)).ended(org, &end(1));
     }
 }

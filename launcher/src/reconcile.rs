@@ -63,6 +63,17 @@ impl Launcher {
         within_time_limit(due, Box::pin(steps)).await
     }
 
+    /// The same for a deployment that has ended, and that a write or a read has left as `image`. An end is final, so that
+    /// the image is as good as the table.
+    pub(crate) async fn reconcile_ended(
+        &self,
+        due: Due,
+        image: Option<Deployment>,
+    ) -> Result<(), LaunchError> {
+        let steps = self.reconcile_steps(due, ReconcileTrigger::Ended, image);
+        within_time_limit(due, Box::pin(steps)).await
+    }
+
     async fn reconcile_steps(
         &self,
         due: Due,

@@ -117,7 +117,7 @@ impl Sweeper {
         if is_active {
             self.begin(due, ReconcileTrigger::JobGone, tasks);
         } else if is_unread {
-            self.clean_up_ended(due, tasks);
+            self.clean_up_ended(due, Some(found), tasks);
         }
         Ok(is_active || is_unread)
     }
@@ -137,9 +137,12 @@ impl Sweeper {
         Ok(found.is_some())
     }
 
-    /// Cleans up after a deployment whose end the API has written, where no sweep would do it.
-    pub fn clean_up_ended(&self, ended: Due, tasks: &mut JoinSet<()>) {
-        self.begin(ended, ReconcileTrigger::Ended, tasks);
+    /// Cleans up after a deployment whose end the API has written, where no sweep would do it. `image` is the deployment
+    /// as a write or a read has left it, if the caller has it.
+    pub fn clean_up_ended(&self, ended: Due, image: Option<Deployment>, tasks: &mut JoinSet<()>) {
+        let launcher = self.launcher.clone();
+        let work = async move { launcher.reconcile_ended(ended, image).await };
+        self.spawn(ended, self.mark_busy(ended), work, tasks);
     }
 
     /// Notes that something was written, perhaps a request for a check. One of the next passes

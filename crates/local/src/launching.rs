@@ -5,6 +5,7 @@ use crate::containers::Containers;
 use canyon_dispatch::local::{LocalDispatcher, LocalSettings, inherited_environment};
 use canyon_dispatch::{Dispatcher, JobRef, Platform};
 use canyon_domain::causes::Causes;
+use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{AgentId, OrgUuid};
 use canyon_domain::runner::RunnerType;
 use canyon_functions::App;
@@ -84,7 +85,7 @@ fn agents(
 pub(crate) async fn run(
     app: App,
     org: OrgUuid,
-    mut ends: mpsc::Receiver<Due>,
+    mut ends: mpsc::Receiver<(Due, Deployment)>,
     mut written: mpsc::Receiver<Vec<u8>>,
     embedded: Embedded,
     launch: LaunchSettings,
@@ -138,13 +139,13 @@ pub(crate) async fn run(
     loop {
         let passed = tokio::select! {
             Some(job) = deaths.recv() => job_gone(&sweeper, &local, org, &job, &mut tasks).await,
-            Some(ended) = ends.recv() => {
-                sweeper.clean_up_ended(ended, &mut tasks);
+            Some((ended, image)) = ends.recv() => {
+                sweeper.clean_up_ended(ended, Some(image), &mut tasks);
                 Ok(())
             }
             // If its deployment has ended, the earlier run may have been killed before it removed the container.
             Some(job) = adopted.recv() => {
-                sweeper.clean_up_ended(job, &mut tasks);
+                sweeper.clean_up_ended(job, None, &mut tasks);
                 Ok(())
             }
             _ = tick.tick() => sweeper.pass(&mut tasks).await.map(drop),
@@ -166,14 +167,14 @@ pub(crate) async fn run(
     }
 }
 
-/// Begins what these write requests make due.
+/// Begins what these write requests make due. As many as can wait may be not all of them: then a pass finds the others.
 async fn begin_written(
     sweeper: &Sweeper,
-    requests: impl Iterator<Item = Vec<u8>>,
+    requests: impl ExactSizeIterator<Item = Vec<u8>>,
     tasks: &mut JoinSet<()>,
 ) -> Result<(), LaunchError> {
     let now = sweeper.launcher().clock.now();
-    let mut has_others = false;
+    let mut has_others = requests.len() >= MAX_WRITTEN;
     for request in requests {
         let made = DueWrites::of(&request, now);
         has_others |= made.has_others;

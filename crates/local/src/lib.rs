@@ -2,8 +2,8 @@
 //! embedded DynamoDB.
 //!
 //! Only the wiring differs. The table is a SQLite file behind the same SDK client; blobs are files; keys are
-//! files; and where a stream record wakes the launcher on AWS, a committed write does so here. The launcher
-//! then queries the table for what is due.
+//! files; and where a stream record wakes the launcher on AWS, a committed write that makes something due does so
+//! here, and brings the deployment along as the record does.
 
 mod bootstrap;
 mod container_access;

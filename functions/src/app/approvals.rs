@@ -13,7 +13,6 @@ use canyon_domain::principal::{Principal, Role};
 use canyon_domain::review::{self, GivenReview, ReviewRefusal};
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_item::Wake;
-use canyon_store::deployment_lists::Due;
 use canyon_store::deployments::{DeploymentChange, EnvironmentChange};
 use canyon_store::outcome::Saved;
 
@@ -118,7 +117,7 @@ impl App {
         if deployment.status.is_terminal() {
             let saved = self.table.end_deployment(org, deployment, record.at, Some(record)).await?;
             if saved == Saved::Yes {
-                self.changes.ended(Due { org, id: deployment.id });
+                self.changes.ended(org, deployment);
             }
             return Ok(saved);
         }

@@ -9,7 +9,6 @@ use canyon_domain::lifecycle::{self, CancelAnswer};
 use canyon_domain::principal::{Principal, Role};
 use canyon_domain::run_kind::RunKind;
 use canyon_store::contention::MAX_TRIES;
-use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 
 impl App {
@@ -47,7 +46,7 @@ impl App {
             };
             if saved == Saved::Yes {
                 if deployment.status.is_terminal() {
-                    self.changes.ended(Due { org: by.org, id });
+                    self.changes.ended(by.org, &deployment);
                 }
                 return Ok(deployment);
             }

@@ -6,7 +6,6 @@ use canyon_identity::bearer::AttemptRef;
 use canyon_store::StoreError;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_item::Wake;
-use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 
 impl App {
@@ -29,7 +28,7 @@ impl App {
             if saved == Saved::Yes {
                 if deployment.status.is_terminal() {
                     // On a laptop it is not due any more, so no sweep finds it.
-                    self.changes.ended(Due { org: of.org, id: of.deployment });
+                    self.changes.ended(of.org, &deployment);
                 }
                 return Ok(true);
             }

@@ -24,7 +24,6 @@ use canyon_store::blob_keys::BlobKey;
 use canyon_store::contention::MAX_TRIES;
 use canyon_store::deployment_ends::ReadBefore;
 use canyon_store::deployment_item::Wake;
-use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -145,7 +144,7 @@ impl App {
         let ended = self.table.end_deployment_in(of.org, &deployment, before, now, Some(&record));
         let saved = Box::pin(ended).await?;
         if saved == Saved::Yes {
-            self.changes.ended(Due { org: of.org, id: of.deployment });
+            self.changes.ended(of.org, &deployment);
             Box::pin(self.reconcile(of.org, &deployment)).await;
         }
         Ok(saved)

@@ -6,7 +6,6 @@ use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::Deployment;
 use canyon_domain::deployment_queue::DeploymentQueue;
 use canyon_domain::ids::OrgUuid;
-use canyon_store::deployment_lists::Due;
 use canyon_store::outcome::Saved;
 
 impl App {
@@ -33,7 +32,7 @@ impl App {
             let record = AuditRecord::of_end(self.entropy.id(now), now, "canyon", &older);
             let saved = self.table.end_deployment(org, &older, now, Some(&record)).await?;
             if saved == Saved::Yes {
-                self.changes.ended(Due { org, id: *id });
+                self.changes.ended(org, &older);
             }
         }
         Ok(())

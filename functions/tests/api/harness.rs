@@ -85,6 +85,7 @@ impl Api {
         Self::start_with(true).await
     }
 
+    /// As on a laptop if it serves local runners, else as on AWS.
     pub(crate) async fn start_with(serves_local_runners: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let changes = Changes::new(Duration::from_millis(200));
@@ -93,7 +94,9 @@ impl Api {
         let embedded =
             Embedded::open_with_request_hook(&folder.path().join("canyon.db"), on_write).unwrap();
         let meter = Meter::default();
-        let table = meter.watch(&Table::new(embedded.client(), "canyon"));
+        let table = Table::new(embedded.client(), "canyon");
+        let table = if serves_local_runners { table } else { table.with_published_ends() };
+        let table = meter.watch(&table);
         table.ensure().await.unwrap();
         let clock = Arc::new(TestClock(Mutex::new("2026-01-15T12:00:00Z".parse().unwrap())));
         let ours = organization(&table, clock.as_ref(), "our-org").await;

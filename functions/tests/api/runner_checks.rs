@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-fn ecs() -> Value {
+pub(crate) fn ecs() -> Value {
     json!({
         "id": "fargate",
         "runner_configuration": {

@@ -36,7 +36,7 @@ async fn ends(world: &World, due: Due) -> Deployment {
     panic!("it does not end: {:?}", world.read(due).await);
 }
 
-async fn running(world: &World, org: OrgUuid) -> Due {
+pub(crate) async fn running(world: &World, org: OrgUuid) -> Due {
     let due = world.accept(org).await;
     world.reconcile(due).await;
     world.claim(due).await;
@@ -96,7 +96,7 @@ async fn the_job_of_a_successful_deployment_is_removed_once_its_end_is_published
     // The job exits a moment after its result.
     *platform.removals_until_gone.lock().unwrap() = 2;
     let mut tasks = JoinSet::new();
-    sweeper.clean_up_ended(due, &mut tasks);
+    sweeper.clean_up_ended(due, None, &mut tasks);
     tasks.join_all().await;
     assert_eq!(platform.count("forget"), 1, "and no slot is held meanwhile");
     asked(&platform, 3).await;
@@ -130,7 +130,7 @@ async fn an_orphaned_job_is_ended_after_a_later_end_and_a_job_that_has_just_ende
         let due = running(&world, org).await;
         end(&world, due).await;
         let mut tasks = JoinSet::new();
-        sweeper.clean_up_ended(due, &mut tasks);
+        sweeper.clean_up_ended(due, None, &mut tasks);
         tasks.join_all().await;
         assert_eq!(platform.count("stop"), stops, "after {minutes} more minutes");
     }
