@@ -215,7 +215,7 @@ impl Account {
     }
 
     /// How many calls of this action ECS has throttled.
-    #[allow(dead_code, reason = "for the test of a thousand launches")]
+    #[allow(dead_code, reason = "not for jobs by an agent")]
     pub(crate) fn throttled(&self, action: &str) -> usize {
         let calls = self.ask("admin", "GET", "/calls", &Value::Null);
         let calls = calls.as_array().unwrap().iter().filter(|call| call["action"] == action);

@@ -1,9 +1,9 @@
-//! Tasks that the lists of ECS do not show: not yet, or no longer.
+//! Tasks that ECS does not show: not yet, no longer, or because it throttles the reads.
 
 use crate::behaviour::{new_job, until_gone};
 use crate::ecs::simple;
 use crate::ecs_bed::Account;
-use canyon_dispatch::{Platform as _, RemovalOutcome, Started, StopMode, TailStream};
+use canyon_dispatch::{JobRef, Platform as _, RemovalOutcome, Started, StopMode, TailStream};
 use canyon_domain::deadline::Observation;
 use serde_json::json;
 
@@ -79,4 +79,31 @@ async fn a_task_that_ecs_has_forgotten_is_gone_and_may_be_stopped() {
     account.time_passes(180);
     assert_eq!(kind.observe(&job).await, Observation::Gone(None));
     kind.stop(&job, StopMode::Kill).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_not_gone_while_ecs_throttles_its_reads() {
+    let account = Account::new(&json!({ "read_rate": [1, 0.0001] }));
+    let kind = account.dispatcher();
+    let mut job = new_job();
+    let Started::Now(handle) = kind.start(&simple(&job)).await.unwrap() else { panic!() };
+    job.handle = handle;
+    let first = kind.observe(&job).await;
+    assert!(matches!(first, Observation::Alive | Observation::Waiting(_)), "{first:?}");
+    // The one read is used up. Another process asks by ARN, and by the list if it has no ARN.
+    let unrecorded = JobRef { handle: None, ..job.clone() };
+    let another = account.another_canyon().dispatcher(&account.target(|_| {}));
+    for _ in 0..2 {
+        for job in [&job, &unrecorded] {
+            match another.observe(job).await {
+                Observation::Unknown(reason) => {
+                    assert!(reason.contains("Rate exceeded"), "{reason}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        // For so long, a task that ECS does not show is gone.
+        account.time_passes(600);
+    }
+    assert!(account.throttled("DescribeTasks") > 0 && account.throttled("ListTasks") > 0);
 }
