@@ -211,7 +211,7 @@ def real_jobs(served):
     first = [deployment["attempts"][0] for deployment in ended]
     took = sorted(passed({"created_at": one["launched_at"]}, one["claimed_at"]) for one in first)
     yield Row("`canyon-agent`: offer -> job started, a null job as a process", "p50 <= 150 ms",
-              f"p50 {statistics.median(took):.0f} ms, p99 {took[-1]:.0f} ms", statistics.median(took) <= 150)
+              f"p50 {statistics.median(took):.0f} ms, worst {took[-1]:.0f} ms", statistics.median(took) <= 150)
     yield Row("`canyon-agent`: resident memory after 50 jobs", "<= 20 MiB", f"{resident:.1f} MiB", resident <= 20)
 
 

@@ -1,12 +1,13 @@
 """Measures the rows that are named. Without names, it measures all rows of the laptop and writes them into
 docs/performance.md; `serverless` does that with all rows of the functions, `containers` with those of container jobs.
-`scripts/bench` builds the programs and calls this."""
+`scripts/bench` calls this twice: before it builds the programs, to refuse unknown names, and afterwards."""
 
 import argparse
 import os
 import platform
 import re
 import sys
+import time
 from datetime import date
 from pathlib import Path
 
@@ -23,7 +24,7 @@ Measured by `scripts/bench` on {date}, side by side in one run: {cores} cores sh
 jobs and the load, {memory:.0f} GiB of memory, Linux {kernel}; programs in the release profile, OpenTofu
 from `scripts/setup`. Load average when it began: {load:.1f}. The table is a SQLite file, and each accepted write
 waits for the disk, so the rows with writes depend on this disk too. A command measures only its rows.
-`tests/bench/history.jsonl` has the rows of each run.
+`tests/bench/history.jsonl` has the rows of each run that wrote this page.
 
 | what | budget | measured here | | command |
 |---|---|---|---|---|
@@ -49,8 +50,8 @@ waits for the disk, so the rows with writes depend on this disk too. A command m
 - `agent_program`: a server that does nothing else receives the first poll; the median of 10. Its null jobs are processes
   as in `no_op`, one after the other.
 - `table`: a deployment of one resource with the real runner and OpenTofu, by a meter in the SDK client;
-  the mean of 5. The launcher's queries for due deployments are not counted: on AWS a stream record replaces
-  them. Units are those of the embedded table, which counts as DynamoDB does.
+  the mean of 5. It includes the removal of the job's remains. The queries with which the launcher looks each
+  second for what it has missed are not counted. Units are those of the embedded table, which counts as DynamoDB does.
 """
 
 FUNCTIONS = """
@@ -107,6 +108,8 @@ when it began: {load:.1f}, when it ended: {after:.1f}.
 KEPT = ("\n## Launching\n", "\n## Container jobs\n", "\n## The functions\n", "\n## Where a budget is missed\n")
 # A page is written only if the load average is not higher than this when it begins.
 CALM = 0.5
+# How long to wait for that, in seconds: the build before leaves a load average that falls for minutes.
+PATIENCE = 600
 PARTS = {"serverless": (serverless.ALL, FUNCTIONS), "containers": (containers.ALL, CONTAINERS)}
 
 
@@ -115,8 +118,8 @@ def main():
     parser.add_argument("rows", nargs="*", metavar="ROW",
                         help=", ".join([*rows.ALL, *agents.ALL, *cluster.ALL, "serverless", *serverless.ALL, "containers",
                                          *containers.ALL]))
-    parser.add_argument("--programs", type=Path, required=True)
-    parser.add_argument("--tofu", required=True)
+    parser.add_argument("--programs", type=Path, help="without it, only the names are checked")
+    parser.add_argument("--tofu")
     parser.add_argument("--published", type=Path, help="the folder of `cargo lambda build`")
     parser.add_argument("--debug", type=Path, help="the functions with local jobs")
     parser.add_argument("--size", type=int, default=100_000, help="deployments in the table")
@@ -128,11 +131,12 @@ def main():
     unknown = set(named) - set(known)
     if unknown:
         parser.error(f"no row is called {', '.join(unknown)}; there are: {', '.join(known)}")
+    if not bench.programs:
+        return
     chosen = named or (part[0] if part else rows.ALL | agents.ALL)
+    if not named:
+        wait_until_calm()
     lines, missed, load = [], 0, os.getloadavg()[0]
-    if not named and load > CALM:
-        raise SystemExit(f"bench: the load average is {load:.1f}, so other programs use the cores. Wait until it is below "
-                         f"{CALM}, or name the rows: then no page is written")
     history = History(bench.root)
     for name in chosen:
         for row in known[name](bench):
@@ -144,13 +148,23 @@ def main():
             print(f"{row.what}: {row.measured} (budget {row.budget}) {verdict}{before}", flush=True)
             history.add(row)
     if not named:
-        history.write()
+        history.write(load)
         page = bench.root / "docs/performance.md"
         if part:
             write_part(page, part[1], lines, load)
         else:
             write(page, lines, load)
     print(f"bench: {len(lines)} rows, {missed} budgets missed", file=sys.stderr)
+
+
+def wait_until_calm():
+    print(f"bench: waiting until the load average is at most {CALM}", flush=True)
+    end = time.monotonic() + PATIENCE
+    while os.getloadavg()[0] > CALM:
+        if time.monotonic() > end:
+            raise SystemExit(f"bench: the load average is still {os.getloadavg()[0]:.1f}, so other programs use the cores. Stop "
+                             "them, or name the rows: then no page is written")
+        time.sleep(5)
 
 
 def write_part(file, part, lines, load):

@@ -3,20 +3,19 @@
 //!
 //! `canyon-table-cost TOFU DEPLOYMENTS` runs real deployments through the router, the launcher and
 //! `canyon-runner` at 100, 1,000, ... deployments in the table, and prints a JSON line for each, with what each access
-//! pattern takes. A meter counts the requests of the API and the launcher. The launcher's queries for due work use a
-//! client that is not counted: on AWS a stream record reports due work.
+//! pattern takes. A meter counts the requests of the API and the launcher, until the job's remains are removed.
 //!
 //! `canyon-table-cost container JOB_IMAGE COMMAND RUNNER_IMAGE ADDRESS DEPLOYMENTS` does the same with container jobs on the
 //! engine of `DOCKER_HOST`, which must have both images. Its containers reach this program at the IP address ADDRESS. The caller
 //! removes them.
 
 mod filling;
+mod laptop;
 mod patterns;
 
 use canyon_api::client::Client;
 use canyon_dispatch::Platform;
 use canyon_dispatch::docker::{DockerPlatform, DockerSettings, EngineUser};
-use canyon_dispatch::local::{LocalDispatcher, LocalSettings};
 use canyon_domain::audit::AuditRecord;
 use canyon_domain::deployment::{Deployment, Status};
 use canyon_domain::ids::{DeploymentId, OrgId, OrgUuid, PrincipalId};
@@ -38,18 +37,17 @@ use canyon_identity::master_key::{KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
 use canyon_identity::verify::PrivateIssuers;
-use canyon_launcher::{Launcher, ReconcileTrigger};
 use canyon_store::Table;
 use canyon_store::blobs::Blobs;
-use canyon_store::embedded::Embedded;
 use canyon_store::meter::Meter;
 use canyon_store::organizations::TokenRecord;
 use filling::Filling;
+use laptop::{Processes, Wakes};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -60,6 +58,8 @@ const USAGE: &str = "usage: canyon-table-cost TOFU DEPLOYMENTS\n       canyon-ta
     RUNNER_IMAGE ADDRESS DEPLOYMENTS";
 /// Each reading is the mean of so many deployments.
 const ROUNDS: u32 = 5;
+/// How long the removal of the last job's remains takes at most.
+const REMOVAL: Duration = Duration::from_secs(1);
 /// The limit of a deployment.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -70,6 +70,7 @@ type Work = (&'static str, Value);
 struct Workload {
     runner_type: RunnerType,
     platform: Arc<dyn Platform>,
+    processes: Option<Processes>,
     /// The runner's settings other than its type.
     job: Value,
     state: Value,
@@ -87,9 +88,11 @@ impl Workload {
     /// A module of one resource, whose jobs are processes.
     fn module(folder: &Path, tofu: &Path) -> Result<Self, Error> {
         let source = "resource \"terraform_data\" \"one\" { input = timestamp() }\n";
+        let processes = Processes::new(folder, tofu)?;
         Ok(Self {
             runner_type: RunnerType::Local,
-            platform: Arc::new(processes(folder, tofu)?),
+            platform: Arc::new(processes.platform.clone()),
+            processes: Some(processes),
             job: json!({}),
             state: json!({"type": "local", "path": folder.join("state")}),
             work: inline(source),
@@ -102,6 +105,7 @@ impl Workload {
         Self {
             runner_type: RunnerType::Docker,
             platform: Arc::new(engine),
+            processes: None,
             job: json!({"allowed_images": [image]}),
             // Only modules have a state.
             state: json!({"type": "s3", "bucket": "for-modules-only"}),
@@ -117,7 +121,6 @@ struct Bench {
     table: Table,
     meter: Meter,
     client: Client,
-    launcher: Launcher,
     work: Work,
 }
 
@@ -171,9 +174,8 @@ impl Bench {
     }
 
     async fn new(folder: &Path, workload: Workload) -> Result<Self, Error> {
-        let changes = Changes::new(Duration::from_secs(1));
-        let hints = changes.clone();
-        let embedded = Embedded::open(&folder.join("table.db"), Arc::new(move || hints.hint()))?;
+        let (changes, ends) = Changes::new(Duration::from_secs(1)).with_published_ends();
+        let (embedded, written) = laptop::open(&folder.join("table.db"))?;
         let table = Table::new(embedded.client(), "canyon");
         table.ensure().await?;
         let meter = Meter::default();
@@ -208,7 +210,9 @@ impl Bench {
         };
         let (org, token) = organization(&table).await?;
         let client = Client::new(&url, "local", token)?;
-        let launcher = launcher(&app, &url, workload.runner_type, workload.platform);
+        let launcher = laptop::launcher(&app, &url, workload.runner_type, workload.platform);
+        let wakes = Wakes { written, ends, processes: workload.processes };
+        tokio::spawn(laptop::run(launcher, org, wakes));
         tokio::spawn(
             axum::serve(
                 listener,
@@ -236,7 +240,7 @@ impl Bench {
             let body = json!({"id": id, "env_type_id": "bench"});
             client.create(&["projects", "bench", "envs"], &body).await?;
         }
-        Ok(Self { org, table, meter, client, launcher, work: workload.work })
+        Ok(Self { org, table, meter, client, work: workload.work })
     }
 
     /// One deployment from its acceptance to its end.
@@ -252,9 +256,6 @@ impl Bench {
         let id = DeploymentId(made.id);
         let looking = async {
             loop {
-                for due in self.table.due(System.now(), 10).await? {
-                    self.launcher.reconcile(due, ReconcileTrigger::Due).await?;
-                }
                 let found = self.table.deployment(self.org, id).await?;
                 if let Some(ended) = found.filter(|found| found.status.is_terminal()) {
                     return Ok::<_, Error>(ended);
@@ -267,10 +268,12 @@ impl Bench {
 
     #[expect(clippy::print_stdout, reason = "its result, which scripts/bench reads")]
     async fn reading(&self, deployments: usize, of: &Deployment) -> Result<(), Error> {
+        tokio::time::sleep(REMOVAL).await;
         self.meter.take();
         for _ in 0..ROUNDS {
             self.deployment().await?;
         }
+        tokio::time::sleep(REMOVAL).await;
         let reading = self.meter.take();
         let mean = |sum: f64| sum / f64::from(ROUNDS);
         let operations: BTreeMap<_, _> = reading
@@ -289,37 +292,6 @@ impl Bench {
         });
         println!("{line}");
         Ok(())
-    }
-}
-
-/// The platform of jobs that are processes.
-fn processes(folder: &Path, tofu: &Path) -> Result<Arc<LocalDispatcher>, Error> {
-    let runner: PathBuf = std::env::current_exe()?.with_file_name("canyon-runner");
-    let tofu_folder = tofu.parent().ok_or("the path of tofu is not absolute")?;
-    let settings = LocalSettings {
-        runner,
-        jobs: folder.join("jobs"),
-        path: std::env::join_paths([tofu_folder, Path::new("/usr/bin"), Path::new("/bin")])?,
-        inherited: BTreeMap::new(),
-    };
-    Ok(Arc::new(LocalDispatcher::new(settings, |_| {})))
-}
-
-fn launcher(app: &App, url: &str, kind: RunnerType, platform: Arc<dyn Platform>) -> Launcher {
-    Launcher {
-        organizations: Arc::default(),
-        table: app.table.clone(),
-        blobs: app.blobs.clone(),
-        clock: Arc::clone(&app.clock),
-        entropy: Arc::clone(&app.entropy),
-        master_keys: Arc::clone(&app.master_keys),
-        api_url: url.to_owned(),
-        up_since: app.up_since,
-        last_job_lists: Arc::default(),
-        limits: Arc::default(),
-        platforms: HashMap::from([(kind, platform)]),
-        publisher: None,
-        signed_requests: None,
     }
 }
 
