@@ -7,8 +7,8 @@
 //! # What is durable
 //!
 //! SQLite runs in WAL mode, and no write is acknowledged, and none is shown to a reader, before an fsync of the log
-//! (`embedded/writer.rs`), except the removal of expired items: they expire again. A killed process loses no acknowledged write; nor does a power cut, as far as the disk keeps the
-//! promise of fsync.
+//! (`embedded/writer.rs`), except the removal of expired items: they expire again. A killed process loses no acknowledged
+//! write; nor does a power cut, as far as the disk keeps the promise of fsync.
 
 mod connector;
 mod data_file;
