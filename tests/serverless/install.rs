@@ -30,7 +30,8 @@ impl Installer {
         let account =
             Account { id: ACCOUNT.to_owned(), region: REGION.to_owned(), ..Account::default() };
         let all = cloudformation.url().to_owned();
-        let upstreams = Upstreams { dynamodb: all.clone(), s3: all.clone(), other: all };
+        let upstreams =
+            Upstreams { dynamodb: all.clone(), database: None, s3: all.clone(), other: all };
         let front = Front::new(account, upstreams, 1);
         let endpoint = front.open("installer", policy).await.unwrap();
         let handbook = Handbook::new("install-aws.md", &endpoint);

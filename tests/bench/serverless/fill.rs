@@ -23,7 +23,7 @@ pub(crate) struct Fill {
 
 impl Fill {
     pub(crate) fn new(installation: &Installation) -> Self {
-        let key = &installation.cloud.function("api").config().credentials.access_key_id;
+        let key = &installation.cloud.database;
         let scope = format!("{key}/20260101/us-east-1/dynamodb/aws4_request");
         let signed = "SignedHeaders=host;x-amz-date;x-amz-target, Signature=00";
         Self {

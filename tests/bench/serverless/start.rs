@@ -74,7 +74,8 @@ fn command(installation: &Installation, name: &str) -> Result<Command, Error> {
         .env_remove("CANYON_RUNNER_PROGRAM")
         .env("AWS_ENDPOINT_URL_DYNAMODB", Installation::dynamodb())
         .env("AWS_REGION", &config.region)
-        .env("AWS_ACCESS_KEY_ID", &config.credentials.access_key_id)
+        // It calls DynamoDB Local without the front, which would choose the database.
+        .env("AWS_ACCESS_KEY_ID", &installation.cloud.database)
         .env("AWS_SECRET_ACCESS_KEY", &config.credentials.secret_access_key)
         .env("AWS_LAMBDA_FUNCTION_NAME", name)
         .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", config.memory_mb.to_string())

@@ -52,6 +52,8 @@ pub struct Cloud {
     pub stream: Mapping,
     /// The stack's description, as `stack.py` prints it.
     pub stack: Value,
+    /// The access key of its database in `DynamoDB` Local.
+    pub database: String,
     functions: BTreeMap<&'static str, Function>,
     gateway: ApiGateway,
     organization: Organization,
@@ -69,9 +71,9 @@ impl Cloud {
         let own = Uuid::new_v4().simple().to_string()[..12].to_owned();
         let stack = region.stack(&own);
         let table = text(&stack["table"]["create"]["TableName"]);
-        create_table(region, &stack).await;
+        create_table(region, &stack, &own).await;
         region.minio.create_bucket(&text(&stack["bucket"]["name"]));
-        let front = front(region, &stack, &table, config.seed);
+        let front = front(region, &stack, &table, &own, config.seed);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await;
         let listener = listener.unwrap_or_else(|error| panic!("no listener: {error}"));
         let address = listener.local_addr().unwrap_or_else(|error| panic!("{error}"));
@@ -100,7 +102,18 @@ impl Cloud {
         let jobs = config.folder.join("jobs");
         tasks.spawn(compute::watch(jobs, organization.clone(), bus.clone()));
         bus.run_schedules(true);
-        Self { front, bus, stream, stack, functions, gateway, organization, _tasks: tasks }
+        let database = own;
+        Self {
+            front,
+            bus,
+            stream,
+            stack,
+            database,
+            functions,
+            gateway,
+            organization,
+            _tasks: tasks,
+        }
     }
 
     /// The URL of its API.
@@ -162,7 +175,7 @@ fn parse<T: DeserializeOwned>(value: &Value) -> T {
     T::deserialize(value).unwrap_or_else(|error| panic!("the stack's description: {error}"))
 }
 
-fn front(region: &Region, stack: &Value, table: &str, seed: u64) -> Front {
+fn front(region: &Region, stack: &Value, table: &str, database: &str, seed: u64) -> Front {
     let account = Account {
         id: ACCOUNT.to_owned(),
         region: REGION.to_owned(),
@@ -171,6 +184,7 @@ fn front(region: &Region, stack: &Value, table: &str, seed: u64) -> Front {
     };
     let upstreams = Upstreams {
         dynamodb: region.dynamodb.url().to_owned(),
+        database: Some(database.to_owned()),
         s3: region.minio.url().to_owned(),
         other: region.moto.url().to_owned(),
     };
@@ -207,8 +221,7 @@ fn function(
         function.asynchronous.maximum_retry_attempts = parse(retries);
         function.asynchronous.time_scale = config.scale;
     }
-    // All functions share these credentials: MinIO has only this user, and DynamoDB Local keeps a
-    // database for each access key.
+    // All functions share these credentials: MinIO has only this user.
     function.credentials = Credentials {
         access_key_id: region.minio.access_key_id().to_owned(),
         secret_access_key: region.minio.secret_access_key().to_owned(),
@@ -277,15 +290,14 @@ async fn stream(
     Mapping::start(&mapping, settings).await
 }
 
-/// The table as the template describes it.
-async fn create_table(region: &Region, stack: &Value) {
+/// The table as the template describes it, in the database of this access key.
+async fn create_table(region: &Region, stack: &Value, database: &str) {
     let create = &stack["table"]["create"];
     let ttl = json!({
         "TableName": create["TableName"], "TimeToLiveSpecification": stack["table"]["ttl"],
     });
     for (operation, body) in [("CreateTable", create), ("UpdateTimeToLive", &ttl)] {
-        let key = region.minio.access_key_id();
-        let scope = format!("{key}/20260101/{REGION}/dynamodb/aws4_request");
+        let scope = format!("{database}/20260101/{REGION}/dynamodb/aws4_request");
         let signed = "SignedHeaders=host;x-amz-date;x-amz-target, Signature=00";
         let answer = reqwest::Client::new()
             .post(region.dynamodb.url())

@@ -3,7 +3,8 @@
 //! Each function has a listener of its own, so the port identifies the caller. For every call the front derives
 //! the IAM actions and resources that AWS would check, and refuses a call that the role's policy does not allow,
 //! in the form of the service. It records every action, and makes the faults that a test asked for. It forwards
-//! other calls byte for byte, the `Host` header included: `MinIO` checks the signature over it.
+//! other calls byte for byte, the `Host` header included: `MinIO` checks the signature over it. Calls of `DynamoDB`
+//! get the access key of this cloud's database.
 
 mod answer;
 mod call;
@@ -54,6 +55,9 @@ pub struct Account {
 pub struct Upstreams {
     /// `DynamoDB` Local, for tables and streams.
     pub dynamodb: String,
+    /// The access key of this cloud's database in it. `DynamoDB` Local keeps a database for each access key, and a
+    /// read of a stream takes longer with each record of any stream of the database. None leaves a call unchanged.
+    pub database: Option<String>,
     /// `MinIO`.
     pub s3: String,
     /// moto, for everything else.

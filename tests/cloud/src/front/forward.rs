@@ -1,11 +1,13 @@
-//! Forwards a call unchanged.
+//! Forwards a call: unchanged, except for the access key of calls of `DynamoDB`.
 
 use super::Upstreams;
 use super::answer::Answer;
 use super::call::Call;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
-use hyper::header::{CONNECTION, EXPECT, HeaderMap, HeaderName, TRANSFER_ENCODING};
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, EXPECT, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -43,6 +45,9 @@ impl Forwarder {
         *request.method_mut() = call.method.clone();
         *request.uri_mut() = uri;
         *request.headers_mut() = without_hop(&call.headers);
+        if let ("dynamodb", Some(database)) = (&*call.scope.service, &self.upstreams.database) {
+            choose_database(request.headers_mut(), database);
+        }
         let answer = self.client.request(request).await;
         let (head, body) = answer.map_err(|error| failed("no answer", &error))?.into_parts();
         let body = body.collect().await.map_err(|error| failed("half an answer", &error))?;
@@ -50,6 +55,19 @@ impl Forwarder {
         *answer.status_mut() = head.status;
         *answer.headers_mut() = without_hop(&head.headers);
         Ok(answer)
+    }
+}
+
+/// Names the access key `database` in the signature. `DynamoDB` Local checks none.
+fn choose_database(headers: &mut HeaderMap, database: &str) {
+    let signed = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let chosen = signed.and_then(|value| {
+        let (algorithm, rest) = value.split_once("Credential=")?;
+        let (_, scope) = rest.split_once('/')?;
+        HeaderValue::from_str(&format!("{algorithm}Credential={database}/{scope}")).ok()
+    });
+    if let Some(value) = chosen {
+        headers.insert(AUTHORIZATION, value);
     }
 }
 

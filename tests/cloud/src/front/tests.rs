@@ -13,7 +13,8 @@ use std::convert::Infallible;
 /// The calls that reached the service behind the front: request line, host, body.
 type Seen = Arc<Mutex<Vec<(String, String, String)>>>;
 
-/// A service that records its calls, and answers `PutEvents` with ids and everything else with `{}`.
+/// A service that records its calls, and answers `PutEvents` with ids and everything else with `{}`. The header `signed`
+/// of an answer is the signature that it got.
 async fn service() -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -35,6 +36,8 @@ async fn service() -> (String, Seen) {
                     let answer = if body.contains("Entries") { events } else { json!({}) };
                     log.lock().unwrap().push((line, host, body));
                     let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));
+                    let signature = head.headers["authorization"].clone();
+                    response.headers_mut().insert("signed", signature);
                     if head.uri.path().ends_with("missing") {
                         *response.status_mut() = StatusCode::NOT_FOUND;
                     }
@@ -56,7 +59,12 @@ async fn front() -> (Front, Seen) {
         key_aliases: BTreeMap::from([("alias/master".to_owned(), key("m"))]),
         ..Account::default()
     };
-    let upstreams = Upstreams { dynamodb: url.clone(), s3: url.clone(), other: url };
+    let upstreams = Upstreams {
+        dynamodb: url.clone(),
+        database: Some("own".to_owned()),
+        s3: url.clone(),
+        other: url,
+    };
     (Front::new(account, upstreams, 1), seen)
 }
 
@@ -101,6 +109,22 @@ async fn s3(url: &str, method: reqwest::Method, path: &str) -> reqwest::Response
 }
 
 const TABLE: &str = "arn:aws:dynamodb:eu-west-1:123456789012:table/canyon";
+
+#[tokio::test]
+async fn calls_of_dynamodb_get_the_key_of_the_clouds_database_and_others_keep_theirs() {
+    let (front, _) = front().await;
+    let url = front.open("api", Policy::administrator()).await.unwrap();
+    for (service, target, key) in [
+        ("dynamodb", "DynamoDB_20120810.ListTables", "own"),
+        ("dynamodb", "DynamoDBStreams_20120810.ListStreams", "own"),
+        ("kms", "TrentService.ListKeys", "AKID"),
+    ] {
+        let request = client().post(&url).header("authorization", signed(service));
+        let answer = request.header("x-amz-target", target).body("{}").send().await.unwrap();
+        let expected = signed(service).replace("AKID", key);
+        assert_eq!(answer.headers()["signed"], expected.as_str(), "{target}");
+    }
+}
 
 #[tokio::test]
 async fn a_transaction_needs_the_action_of_each_of_its_items() {

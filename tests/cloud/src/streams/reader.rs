@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
 /// Lambda polls each shard four times a second; this reader waits only when the stream is quiet, and less.
-const POLL_INTERVAL: Duration = Duration::from_millis(25);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) struct Reader {
     api: Api,

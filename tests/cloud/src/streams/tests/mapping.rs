@@ -27,7 +27,8 @@ async fn site() -> Site {
         streams: BTreeMap::from([("canyon".to_owned(), STREAM.to_owned())]),
         ..Account::default()
     };
-    let upstreams = Upstreams { dynamodb: url.clone(), s3: url.clone(), other: url.clone() };
+    let upstreams =
+        Upstreams { dynamodb: url.clone(), database: None, s3: url.clone(), other: url.clone() };
     let front = Front::new(account, upstreams, 1);
     let role = json!([
         {"Effect": "Allow", "Resource": STREAM,
