@@ -39,6 +39,15 @@ async fn container(site: &Site, id: &str) -> String {
     }
 }
 
+/// Kills the deployment's only container as soon as it runs: the engine refuses while it is only created.
+async fn kill_container(site: &Site, id: &str) {
+    let deadline = Instant::now() + LIMIT;
+    while let Err(refusal) = try_docker(&["kill", "--signal", "KILL", &container(site, id).await]) {
+        assert!(Instant::now() < deadline, "{refusal}\n{}", site.server.log());
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// What the engine tells of the deployment's only container. A container that an earlier start left is removed, perhaps just
 /// after it was listed.
 async fn description(site: &Site, id: &str) -> String {
@@ -152,8 +161,7 @@ async fn a_cancel_ends_the_container() {
 async fn a_container_that_is_killed_before_the_apply_is_retried_and_during_the_apply_ends_once() {
     let site = Site::new(Kind::Docker).await;
     let id = site.accept(&request(ENV, Some(inline(THIRTY)))).await;
-    let first = container(&site, &id).await;
-    docker(&["kill", "--signal", "KILL", &first]);
+    kill_container(&site, &id).await;
     let ended = site.end(&id).await;
     assert_succeeded(&ended);
     assert_eq!(ended.attempts.len(), 2, "{ended:#?}");
@@ -162,7 +170,7 @@ async fn a_container_that_is_killed_before_the_apply_is_retried_and_during_the_a
     is_gone(&site, &id).await;
 
     let id = accept_slow(&site).await;
-    docker(&["kill", "--signal", "KILL", &container(&site, &id).await]);
+    kill_container(&site, &id).await;
     let ended = site.end(&id).await;
     assert_eq!((ended.status.as_str(), ended.attempts.len()), ("failed", 1), "{ended:#?}");
     let (class, message) = failure(&ended);
