@@ -4,7 +4,7 @@
 
 use canyon_domain::deployment::Deployment;
 use canyon_domain::ids::{DeploymentId, OrgUuid};
-use canyon_store::keys::deployments_in;
+use canyon_store::write_requests::deployments_in;
 use canyon_store::{StoreError, Table};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -29,7 +29,7 @@ use canyon_identity::system::System;
 use canyon_identity::verify::{PrivateIssuers, PrivateIssuersError};
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
-use canyon_store::keys::makes_due;
+use canyon_store::write_requests::makes_due;
 use canyon_store::{StoreError, Table};
 use container_access::ContainerAccess;
 use containers::Containers;

@@ -40,7 +40,7 @@ struct Put {
 }
 
 impl DueWrites {
-    /// Reads a request for which [`keys::makes_due`] is true at `now`.
+    /// Reads a request for which [`write_requests::makes_due`](crate::write_requests::makes_due) is true at `now`.
     pub fn of(request: &[u8], now: Timestamp) -> Self {
         let mut made = Self { deployments: Vec::new(), has_others: false };
         let Ok(Request { item, transact_items }) = serde_json::from_slice(request) else {

@@ -4,12 +4,10 @@
 //! the length of its keys. That uuid comes from the caller's token, so no request, whatever its
 //! path is, can reach another organization's items.
 
-mod in_requests;
 mod of_agents;
 mod of_callers;
 mod of_schedules;
 
-pub use in_requests::{deployments_in, makes_due};
 pub use of_agents::{
     agent, agent_job, agent_job_in_order, agent_jobs, agent_work, agent_work_of, agent_work_order,
     agents,

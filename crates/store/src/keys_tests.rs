@@ -113,33 +113,3 @@ fn due_keys_sort_by_time() {
     assert!(at(999) < at(1_000) && at(1_700_000_000_000) < at(1_700_000_000_001));
     assert!(at(9_000_000_000_000) < due_at(Timestamp::MAX));
 }
-
-#[test]
-fn the_deployments_that_a_request_names_are_found_in_it() {
-    let (of, ids) = (OrgUuid(Uuid::from_u128(7)), [1, 2].map(|n| DeploymentId(Uuid::from_u128(n))));
-    let keys = ids.map(|id| deployment(of, id).pk);
-    let request =
-        format!(r##"{{"a":{{"S":"{}"}},"b":"{}","c":"x#dep#","d":"#dep#0#"}}"##, keys[0], keys[1]);
-    assert_eq!(deployments_in(request.as_bytes()).collect::<Vec<_>>(), ids);
-    assert_eq!(deployments_in(keys[0].as_bytes()).collect::<Vec<_>>(), ids[..1]);
-    assert_eq!(deployments_in(b"#dep").count(), 0);
-}
-
-#[test]
-fn a_request_makes_something_due_if_one_of_its_due_times_has_come() {
-    let now = Timestamp::from_millisecond(1_700_000_000_000).unwrap();
-    let request = |times: &[i64]| {
-        let item = |ms: &i64| {
-            let at = due_at(Timestamp::from_millisecond(*ms).unwrap());
-            format!(r#"{{"Put":{{"Item":{{"gsi2pk":{{"S":"due#1"}},"gsi2sk":{{"S":"{at}"}}}}}}}}"#)
-        };
-        times.iter().map(item).collect::<String>().into_bytes()
-    };
-    let (past, future) = (1_699_999_999_999, 1_700_000_000_001);
-    assert!(makes_due(&request(&[past]), now));
-    assert!(makes_due(&request(&[1_700_000_000_000]), now));
-    assert!(makes_due(&request(&[future, past]), now));
-    assert!(!makes_due(&request(&[future, future]), now));
-    assert!(!makes_due(&request(&[]), now));
-    assert!(!makes_due(br#"{"Key":{"gsi2sk"#, now));
-}

@@ -64,6 +64,7 @@ pub mod url_signer;
 pub mod usage;
 pub mod variable_sets;
 pub mod wrapped_key;
+pub mod write_requests;
 
 pub use error::StoreError;
 pub use table::Table;

@@ -14,7 +14,7 @@ use canyon_launcher::{Launcher, Sweeper};
 use canyon_store::deployment_lists::Due;
 use canyon_store::due_writes::DueWrites;
 use canyon_store::embedded::Embedded;
-use canyon_store::keys::makes_due;
+use canyon_store::write_requests::makes_due;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::due_writes::DueWrites;
 use canyon_store::embedded::Embedded;
-use canyon_store::keys::makes_due;
+use canyon_store::write_requests::makes_due;
 use jiff::Timestamp;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
