@@ -249,7 +249,7 @@ async fn started(table: &Table, all: &[DeploymentId]) -> usize {
 async fn a_thousand_launches_at_once_all_start_and_none_twice() {
     let folder = tempfile::tempdir().unwrap();
     let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
-    let table = Table::new(embedded.client(), "canyon");
+    let table = embedded.table("canyon");
     table.ensure().await.unwrap();
     let account = Account::new(&json!({ "step_seconds": 1 }));
     organization(&table, &account).await;

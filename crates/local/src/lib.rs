@@ -27,10 +27,10 @@ use canyon_identity::master_key::{InvalidKey, KEY_LENGTH, MasterKey};
 use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
 use canyon_identity::verify::{PrivateIssuers, PrivateIssuersError};
+use canyon_store::StoreError;
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
 use canyon_store::write_requests::makes_due;
-use canyon_store::{StoreError, Table};
 use container_access::ContainerAccess;
 use containers::Containers;
 use listener::Listeners;
@@ -157,7 +157,7 @@ pub async fn run(settings: Settings, on_ready: impl FnOnce(&Ready)) -> Result<()
         }
     });
     let embedded = Embedded::open_with_request_hook(&data_dir.join("canyon.db"), on_write)?;
-    let table = Table::new(embedded.client(), "canyon");
+    let table = embedded.table("canyon");
     table.ensure().await?;
     let listener = TcpListener::bind(settings.listen)
         .await

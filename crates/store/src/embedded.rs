@@ -10,6 +10,7 @@
 //! (`embedded/writer.rs`), except the removal of expired items: they expire again. A killed process loses no acknowledged
 //! write; nor does a power cut, as far as the disk keeps the promise of fsync.
 
+mod batches;
 mod connector;
 mod data_file;
 mod engine;
@@ -19,7 +20,8 @@ mod reader;
 mod sdk;
 mod writer;
 
-use crate::StoreError;
+use crate::recent_reads::RecentReads;
+use crate::{StoreError, Table};
 use aws_sdk_dynamodb::Client;
 use engine::Engine;
 use std::{fmt, path::Path, sync::Arc};
@@ -64,6 +66,13 @@ impl Embedded {
     /// A client of this database.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// The table `name` of this database, which may not exist yet. Until the next write, it keeps
+    /// what it has read.
+    pub fn table(&self, name: &str) -> Table {
+        let changes = Arc::clone(self.engine.batches());
+        Table::new(self.client(), name).with_recent_reads(RecentReads::new(changes))
     }
 
     /// Deletes items whose `ttl` has passed and returns how many. On AWS, DynamoDB does this

@@ -14,7 +14,7 @@ pub const MAX_ITEM: usize = 350 * 1024;
 
 /// Passes if `item`, which is to be written at `key`, is not too large.
 pub(crate) fn check(operation: &'static str, key: &Key, item: &Item) -> Result<(), StoreError> {
-    let bytes: usize = item.iter().map(|(name, value)| name.len() + size(value)).sum();
+    let bytes = of(item);
     if bytes <= MAX_ITEM {
         return Ok(());
     }
@@ -23,6 +23,11 @@ pub(crate) fn check(operation: &'static str, key: &Key, item: &Item) -> Result<(
     let deployment = keys::parse_deployment(&key.pk).map(|(_, id)| id.to_string());
     let thing = deployment.unwrap_or_else(|| key.sk.clone());
     Err(StoreError::TooLarge { operation, thing, part, bytes })
+}
+
+/// The bytes of an item, at most.
+pub(crate) fn of(item: &Item) -> usize {
+    item.iter().map(|(name, value)| name.len() + size(value)).sum()
 }
 
 /// Of a number at most: DynamoDB packs two digits into a byte.

@@ -160,14 +160,21 @@ impl Table {
         operation: &'static str,
         key: &Key,
     ) -> Result<Option<Item>, StoreError> {
-        let request = self
-            .client()
-            .get_item()
-            .table_name(self.name())
-            .set_key(Some(key_item(key)))
-            .consistent_read(true);
-        let output =
-            request.send().await.map_err(|error| StoreError::sdk(operation, &key.sk, error))?;
-        Ok(output.item)
+        // The SDK's future has kilobytes, which would be part of each caller's future.
+        let get = async || Box::pin(self.get_item(operation, key)).await;
+        match self.recent_reads() {
+            Some(recent) => recent.or_read(key, get).await,
+            None => get().await,
+        }
+    }
+
+    async fn get_item(
+        &self,
+        operation: &'static str,
+        key: &Key,
+    ) -> Result<Option<Item>, StoreError> {
+        let request = self.client().get_item().table_name(self.name());
+        let output = request.set_key(Some(key_item(key))).consistent_read(true).send().await;
+        Ok(output.map_err(|error| StoreError::sdk(operation, &key.sk, error))?.item)
     }
 }

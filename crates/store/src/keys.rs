@@ -37,7 +37,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 /// Key of an item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Partition key.
     pub pk: String,

@@ -45,6 +45,7 @@ pub mod organizations;
 pub mod outcome;
 pub mod page;
 pub mod rate_limiter;
+mod recent_reads;
 mod released_slots;
 pub mod retention;
 pub mod runner_checks;

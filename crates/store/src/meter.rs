@@ -49,7 +49,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The same table with a client that this meter counts.
+    /// The same table with a client that this meter counts. Each read is a request, as on AWS, also of an embedded table.
     #[must_use]
     pub fn watch(&self, table: &Table) -> Table {
         let config = table.client().config().to_builder().interceptor(self.clone()).build();

@@ -1,6 +1,7 @@
 //! The table's shape: two keys, three indexes, and the reason for each index.
 
 use crate::StoreError;
+use crate::recent_reads::RecentReads;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
@@ -60,12 +61,14 @@ pub struct Table {
     client: Client,
     name: String,
     publishes_ends: bool,
+    /// `None` for a table to which others may write.
+    recent_reads: Option<RecentReads>,
 }
 
 impl Table {
     /// The table `name`, which may not exist yet.
     pub fn new(client: Client, name: impl Into<String>) -> Self {
-        Self { client, name: name.into(), publishes_ends: false }
+        Self { client, name: name.into(), publishes_ends: false, recent_reads: None }
     }
 
     /// The same table, with publication of ends: a deployment that has ended stays due until
@@ -75,9 +78,19 @@ impl Table {
         Self { publishes_ends: true, ..self }
     }
 
-    /// The same table with another client.
+    /// The same table, which does not ask again for what it has read since the last write.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn with_recent_reads(self, recent: RecentReads) -> Self {
+        Self { recent_reads: Some(recent), ..self }
+    }
+
+    pub(crate) fn recent_reads(&self) -> Option<&RecentReads> {
+        self.recent_reads.as_ref()
+    }
+
+    /// The same table with another client, to which each read goes.
     pub(crate) fn with_client(&self, client: Client) -> Self {
-        Self { client, ..self.clone() }
+        Self { client, recent_reads: None, ..self.clone() }
     }
 
     pub(crate) fn publishes_ends(&self) -> bool {

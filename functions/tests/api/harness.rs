@@ -67,8 +67,6 @@ pub(crate) struct Org {
 pub(crate) struct Api {
     pub(crate) url: String,
     pub(crate) app: App,
-    /// Counts the requests of `app` to its table.
-    pub(crate) meter: Meter,
     pub(crate) issuers: Issuers,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) ours: Org,
@@ -93,10 +91,8 @@ impl Api {
         let on_write = Arc::new(move |request: &[u8]| hints.written(request));
         let embedded =
             Embedded::open_with_request_hook(&folder.path().join("canyon.db"), on_write).unwrap();
-        let meter = Meter::default();
-        let table = Table::new(embedded.client(), "canyon");
+        let table = embedded.table("canyon");
         let table = if serves_local_runners { table } else { table.with_published_ends() };
-        let table = meter.watch(&table);
         table.ensure().await.unwrap();
         let clock = Arc::new(TestClock(Mutex::new("2026-01-15T12:00:00Z".parse().unwrap())));
         let ours = organization(&table, clock.as_ref(), "our-org").await;
@@ -138,7 +134,7 @@ impl Api {
         let router = router.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, router).await });
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { url, app, meter, issuers, clock, ours, theirs, http, _folder: folder }
+        Self { url, app, issuers, clock, ours, theirs, http, _folder: folder }
     }
 
     /// Serves the same organizations at another address, after `change`.
@@ -153,6 +149,14 @@ impl Api {
         let router = http::router(self.app.clone(), Some(self.issuers.clone()), settings);
         let router = router.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, router).await });
+    }
+
+    /// Serves the same organizations again, and counts the requests to the table from now on. As on AWS, each read is then one.
+    pub(crate) async fn serve_metered(&mut self) -> Meter {
+        let meter = Meter::default();
+        let change = |app: App| App { table: meter.watch(&app.table), ..app };
+        self.serve_again(change, &HttpSettings::default()).await;
+        meter
     }
 
     /// Lets the clock run in real time until the test ends.

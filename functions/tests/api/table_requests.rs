@@ -19,7 +19,7 @@ const ON_AWS: (u64, f64) = (10, 27.0);
 
 #[tokio::test]
 async fn on_a_laptop_the_api_takes_ten_requests_of_a_deployment() {
-    assert_eq!(taken(&furnished().await).await, ON_A_LAPTOP);
+    assert_eq!(taken(furnished().await).await, ON_A_LAPTOP);
 }
 
 #[tokio::test]
@@ -30,23 +30,23 @@ async fn on_aws_the_api_takes_ten_requests_of_a_deployment() {
     api.make("/runners", ecs()).await;
     api.make("/runner-rules", json!({ "runner_id": ecs()["id"] })).await;
     api.make("/projects/shop/envs", json!({ "id": "main", "env_type_id": "dev" })).await;
-    assert_eq!(taken(&api).await, ON_AWS);
+    assert_eq!(taken(api).await, ON_AWS);
 }
 
 /// What a deployment takes from its acceptance to its end: requests of the API, and write units together with its launch.
-async fn taken(api: &Api) -> (u64, f64) {
+async fn taken(mut api: Api) -> (u64, f64) {
     let mut readings: Vec<(&str, Reading)> = Vec::new();
-    api.meter.take();
+    let meter = api.serve_metered().await;
     let made = api.make("/deployments", order()).await;
     let id = made["id"].as_str().unwrap();
-    readings.push(("accept", api.meter.take()));
+    readings.push(("accept", meter.take()));
 
-    let code = launch(api, id).await;
+    let code = launch(&api, id).await;
     // Its writes are the launcher's, its reads are not.
-    let launched = api.meter.take();
-    let (_, claimed) = claim(api, id, 1, &code, "claimant-of-the-test").await;
+    let launched = meter.take();
+    let (_, claimed) = claim(&api, id, 1, &code, "claimant-of-the-test").await;
     let token = claimed["token"].as_str().unwrap();
-    readings.push(("claim", api.meter.take()));
+    readings.push(("claim", meter.take()));
 
     let send = async |path: &str, body: Value| {
         let path = format!("/deployments/{id}/{path}");
@@ -59,15 +59,15 @@ async fn taken(api: &Api) -> (u64, f64) {
     // More than what is read before the token is verified.
     let chunks = json!([piece(0, &[b'x'; 8 * 1024])]);
     send("attempts/1/report", json!({ "phase": "plan", "chunks": chunks })).await;
-    readings.push(("log", api.meter.take()));
+    readings.push(("log", meter.take()));
     send("attempts/1/report", json!({ "phase": "apply" })).await;
-    readings.push(("apply", api.meter.take()));
+    readings.push(("apply", meter.take()));
     let output = json!({ "value": "y".repeat(8 * 1024), "type": "string", "sensitive": false });
     let state =
         json!({ "lineage": "6f2c4a51-0000-4000-8000-000000000000", "serial": 1, "resources": 1 });
     let result = json!({ "status": "success", "state": state, "plain_outputs": { "x": output } });
     send("results", result).await;
-    readings.push(("result", api.meter.take()));
+    readings.push(("result", meter.take()));
 
     let requests: Vec<_> = readings.iter().map(|(step, of)| (*step, of.requests())).collect();
     let wanted = [("accept", 2), ("claim", 3), ("log", 1), ("apply", 2), ("result", 2)];

@@ -75,7 +75,7 @@ impl World {
     pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
-        let table = Table::new(embedded.client(), "canyon");
+        let table = embedded.table("canyon");
         table.ensure().await.unwrap();
         let (clock, scripted) = (Moved::default(), Scripted::default());
         let key = MasterKey::new(&[7; KEY_LENGTH]).unwrap();

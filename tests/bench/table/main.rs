@@ -176,7 +176,7 @@ impl Bench {
     async fn new(folder: &Path, workload: Workload) -> Result<Self, Error> {
         let (changes, ends) = Changes::new(Duration::from_secs(1)).with_published_ends();
         let (embedded, written) = laptop::open(&folder.join("table.db"))?;
-        let table = Table::new(embedded.client(), "canyon");
+        let table = embedded.table("canyon");
         table.ensure().await?;
         let meter = Meter::default();
         let listener = TcpListener::bind((workload.address, 0)).await?;

@@ -21,7 +21,6 @@ use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
 use canyon_identity::verify::PrivateIssuers;
 use canyon_launcher::{Launcher, Sweeper, agents};
-use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
 use canyon_store::organizations::TokenRecord;
@@ -163,7 +162,7 @@ impl World {
 
 async fn app(folder: &TempDir, url: &str, clock: &AdjustedClock) -> App {
     let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
-    let table = Table::new(embedded.client(), "canyon");
+    let table = embedded.table("canyon");
     table.ensure().await.unwrap();
     let clock: Arc<dyn Clock> = Arc::new(clock.clone());
     let issuer = |url: &str, key: &str| {

@@ -33,7 +33,6 @@ use canyon_identity::master_keys::MasterKeys;
 use canyon_identity::system::System;
 use canyon_identity::verify::PrivateIssuers;
 use canyon_launcher::agents::AgentPlatform;
-use canyon_store::Table;
 use canyon_store::blobs::Blobs;
 use canyon_store::embedded::Embedded;
 use canyon_store::organizations::TokenRecord;
@@ -213,7 +212,7 @@ impl Canyon {
 
 async fn app(folder: &TempDir, url: &str) -> App {
     let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
-    let table = Table::new(embedded.client(), "canyon");
+    let table = embedded.table("canyon");
     table.ensure().await.unwrap();
     let issuer = |url: &str, key: &str| {
         let signer = Arc::new(FileSigner::new(&folder.path().join(key)));

@@ -3,6 +3,7 @@
 //! A `dynoxide` database serialises everything behind one mutex. So reads use connections of their own: in WAL mode a
 //! reader sees the last commit and does not wait for a writer (<https://sqlite.org/wal.html#concurrency>).
 
+use super::batches::Batches;
 use super::log_file::LogFile;
 use super::writer::{Answer, Writer};
 use super::{OnRequest, data_file::DataFile, operations::Write, reader::Read};
@@ -23,6 +24,7 @@ pub(super) struct Engine {
     readers: Mutex<Vec<(u64, Storage)>>,
     /// Grows with each change of a table definition, which makes all readers stale.
     generation: Arc<AtomicU64>,
+    batches: Arc<Batches>,
     file: Arc<DataFile>,
 }
 
@@ -46,20 +48,32 @@ impl Engine {
         database.disable_bulk_loading()?;
         let log = LogFile::open(path)?;
         let generation = Arc::new(AtomicU64::new(0));
-        let writer = Writer::new(database.clone(), log, generation.clone(), on_write, file.clone());
-        let writer = Arc::new(writer);
-        Ok(Self { writer, database, readers: Mutex::new(Vec::new()), generation, file })
+        let batches = Arc::new(Batches::new());
+        let writer = Arc::new(Writer::new(
+            database.clone(),
+            log,
+            generation.clone(),
+            on_write,
+            batches.clone(),
+            file.clone(),
+        ));
+        Ok(Self { writer, database, readers: Mutex::new(Vec::new()), generation, batches, file })
     }
 
     pub(super) fn path(&self) -> &Path {
         self.file.path()
     }
 
+    /// Knows when the table changes.
+    pub(super) fn batches(&self) -> &Arc<Batches> {
+        &self.batches
+    }
+
     /// Answers a request that only reads. This takes some microseconds; if a write is in progress, the answer waits until the disk
     /// has the write.
     pub(super) async fn read(&self, operation: Read, body: &[u8]) -> Answer {
         let answer = self.read_now(operation, body);
-        self.writer.until_durable().await;
+        self.batches.until_durable().await;
         answer
     }
 
@@ -92,13 +106,16 @@ impl Engine {
     pub(super) async fn remove_expired(self: &Arc<Self>) -> Result<usize, StoreError> {
         let engine = Arc::clone(self);
         // Beside the writer: dynoxide yields to it between its pages. What a power cut brings back expires again.
-        let swept = tokio::task::spawn_blocking(move || engine.database.sweep_ttl()).await;
+        let swept = tokio::task::spawn_blocking(move || {
+            let _removal = engine.batches.begin_removal();
+            engine.database.sweep_ttl()
+        });
         let failed = |source| StoreError::Backend {
             operation: "remove expired items",
             thing: self.path().display().to_string(),
             source,
         };
-        swept.map_err(|e| failed(e.into()))?.map_err(|e| failed(e.into()))
+        swept.await.map_err(|e| failed(e.into()))?.map_err(|e| failed(e.into()))
     }
 
     fn readers(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Storage)>> {

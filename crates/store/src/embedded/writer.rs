@@ -6,6 +6,7 @@
 //! The log has the commits in their order, so a power cut loses the last ones, and never one that the thread has answered.
 
 use super::OnRequest;
+use super::batches::Batches;
 use super::data_file::DataFile;
 use super::log_file::LogFile;
 use super::operations::{Prepared, Write};
@@ -13,7 +14,7 @@ use dynoxide::{Database, DynoxideError};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 /// The maximum number of writes between two waits for the disk, so that the first of many gets its answer soon.
 const MAX_BATCH: usize = 32;
@@ -49,10 +50,7 @@ pub(super) struct Writer {
     generation: Arc<AtomicU64>,
     on_write: OnRequest,
     queue: Mutex<Queue>,
-    /// The number of the batch that a thread began last.
-    begun: AtomicU64,
-    /// The number of the last batch that the disk has.
-    durable: watch::Sender<u64>,
+    batches: Arc<Batches>,
     /// Dropped last: the connection must be closed before another process may open the file.
     _file: Arc<DataFile>,
 }
@@ -63,18 +61,10 @@ impl Writer {
         log: LogFile,
         generation: Arc<AtomicU64>,
         on_write: OnRequest,
+        batches: Arc<Batches>,
         file: Arc<DataFile>,
     ) -> Self {
-        Self {
-            database,
-            log,
-            generation,
-            on_write,
-            queue: Mutex::default(),
-            begun: AtomicU64::new(0),
-            durable: watch::Sender::new(0),
-            _file: file,
-        }
+        Self { database, log, generation, on_write, queue: Mutex::default(), batches, _file: file }
     }
 
     /// Writes, and answers when the disk has the write. The write continues if the caller stops waiting, as on a server.
@@ -99,17 +89,6 @@ impl Writer {
         !std::mem::replace(&mut queue.is_served, true)
     }
 
-    /// Waits until the disk has everything that this process can read now: a power cut must not undo what Canyon has shown to
-    /// a caller. Returns at once if no write is in progress.
-    pub(super) async fn until_durable(&self) {
-        let begun = self.begun.load(Ordering::Acquire);
-        if *self.durable.borrow() >= begun {
-            return;
-        }
-        // The sender lives as long as this value.
-        let _ = self.durable.subscribe().wait_for(|batch| *batch >= begun).await;
-    }
-
     /// Runs the writes until none waits.
     fn serve(&self) {
         let abort = AbortOnPanic;
@@ -118,12 +97,11 @@ impl Writer {
             if batch.is_empty() {
                 break;
             }
-            // Before the first commit, so that a reader of this commit waits for this batch.
-            let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
+            let number = self.batches.begin();
             let done: Vec<_> =
                 batch.into_iter().map(|job| ((job.request)(&self.database), job.pending)).collect();
             self.sync();
-            self.durable.send_replace(number);
+            self.batches.became_durable(number);
             for (answer, pending) in done {
                 self.answer(answer, pending);
             }

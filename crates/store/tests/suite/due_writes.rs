@@ -8,7 +8,6 @@ use canyon_domain::ids::RunnerCheckId;
 use canyon_domain::inventory::Environment;
 use canyon_domain::lifecycle;
 use canyon_domain::runner_check::RunnerCheck;
-use canyon_store::Table;
 use canyon_store::deployment_item::Wake;
 use canyon_store::deployment_lists::Due;
 use canyon_store::due_writes::DueWrites;
@@ -35,7 +34,7 @@ impl Watched {
         let hook = Arc::new(move |request: &[u8]| seen.lock().unwrap().push(request.to_vec()));
         let file = folder.path().join("canyon.db");
         let embedded = Embedded::open_with_request_hook(&file, hook).unwrap();
-        let table = Table::new(embedded.client(), "canyon");
+        let table = embedded.table("canyon");
         table.ensure().await.unwrap();
         let (world, dev) = World::with_dev(table).await;
         requests.lock().unwrap().clear();

@@ -1,6 +1,9 @@
 //! The embedded table's file: private, open in one process, and complete after a kill.
 
 use crate::items::{get, item, put};
+use crate::schedules::schedule;
+use crate::world::{at, record};
+use canyon_domain::ids::{EnvUuid, OrgUuid};
 use canyon_store::{StoreError, Table, embedded::Embedded};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -8,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use uuid::Uuid;
 
 fn open(file: &Path) -> Result<Embedded, StoreError> {
     Embedded::open(file, Arc::new(|| {}))
@@ -18,7 +22,7 @@ async fn only_the_owner_can_read_files_and_folder() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data/canyon.db");
     let embedded = open(&file).unwrap();
-    Table::new(embedded.client(), "canyon").ensure().await.unwrap();
+    embedded.table("canyon").ensure().await.unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(file.parent().unwrap()), 0o700);
     let files: Vec<_> = std::fs::read_dir(file.parent().unwrap()).unwrap().collect();
@@ -60,7 +64,7 @@ async fn a_committed_write_calls_the_hook_and_a_refused_one_does_not() {
         count.fetch_add(1, Ordering::SeqCst);
     });
     let embedded = Embedded::open(&folder.path().join("canyon.db"), on_write).unwrap();
-    let table = Table::new(embedded.client(), "canyon");
+    let table = embedded.table("canyon");
     table.ensure().await.unwrap();
     assert_eq!(calls.load(Ordering::SeqCst), 0);
     put(&table, item("a/1", &[])).await;
@@ -74,7 +78,7 @@ async fn a_committed_write_calls_the_hook_and_a_refused_one_does_not() {
 async fn expired_items_are_deleted_and_all_others_stay() {
     let folder = tempfile::tempdir().unwrap();
     let embedded = open(&folder.path().join("canyon.db")).unwrap();
-    let table = Table::new(embedded.client(), "canyon");
+    let table = embedded.table("canyon");
     table.ensure().await.unwrap();
     for (key, ttl) in [("a/old", "1000"), ("a/new", "99999999999")] {
         let mut with_ttl = item(key, &[]);
@@ -83,6 +87,23 @@ async fn expired_items_are_deleted_and_all_others_stay() {
     }
     assert_eq!(embedded.remove_expired().await.unwrap(), 1);
     assert!(get(&table, "a/old").await.is_none() && get(&table, "a/new").await.is_some());
+}
+
+#[tokio::test]
+async fn an_expired_item_that_was_read_before_is_not_read_after_its_removal() {
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = open(&folder.path().join("canyon.db")).unwrap();
+    let table = embedded.table("canyon");
+    table.ensure().await.unwrap();
+    let (org, env) = (OrgUuid(Uuid::now_v7()), EnvUuid(Uuid::now_v7()));
+    let mut expired = schedule(env, "nightly", 1_000);
+    table.create_schedule(org, &expired, &record()).await.unwrap();
+    expired.version += 1;
+    table.expire_schedule(org, &expired, at(1_000)).await.unwrap();
+    let is_there = async || table.schedule(org, env, &expired.id).await.unwrap().is_some();
+    assert!(is_there().await && is_there().await);
+    assert_eq!(embedded.remove_expired().await.unwrap(), 1);
+    assert!(!is_there().await);
 }
 
 /// Set in the process that the test kills, which is this test binary again.

@@ -21,6 +21,7 @@ mod audit;
 mod blobs;
 mod concurrency;
 mod conditions;
+mod consistent_reads;
 mod deployment_cost;
 mod deployment_lists;
 mod deployment_search;

@@ -34,7 +34,7 @@ macro_rules! on_each_table {
 pub(crate) async fn dynoxide() -> (TempDir, Table) {
     let folder = tempfile::tempdir().unwrap();
     let embedded = Embedded::open(&folder.path().join("canyon.db"), Arc::new(|| {})).unwrap();
-    let table = Table::new(embedded.client(), "canyon");
+    let table = embedded.table("canyon");
     table.ensure().await.unwrap();
     (folder, table)
 }

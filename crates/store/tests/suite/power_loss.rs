@@ -21,7 +21,7 @@ const WRITES: usize = 15;
 
 async fn open(file: &Path) -> Table {
     let embedded = Embedded::open(file, Arc::new(|| {})).unwrap();
-    let table = Table::new(embedded.client(), "canyon");
+    let table = embedded.table("canyon");
     table.ensure().await.unwrap();
     table
 }

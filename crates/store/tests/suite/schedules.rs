@@ -26,7 +26,7 @@ on_each_table!(
 );
 
 /// A schedule whose first due time is at this second.
-fn schedule(env: EnvUuid, name: &str, due: i64) -> Schedule {
+pub(crate) fn schedule(env: EnvUuid, name: &str, due: i64) -> Schedule {
     let settings = ScheduleSettings {
         work: ScheduledWork::Deploy { spec: Some("{\"module\": 1e400}".to_owned()) },
         times: Times::Every { seconds: 300, from: at(due - 300) },
