@@ -6,7 +6,8 @@
     reason = "a test may panic when its own setup fails"
 )]
 
-#[allow(dead_code, reason = "each test program uses its part")]
+#[allow(dead_code, reason = "this program uses a part of it")]
+#[path = "suite/server/mod.rs"]
 mod server;
 
 use canyon_api::attempt::ResultStatus;

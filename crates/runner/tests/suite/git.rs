@@ -1,7 +1,5 @@
 //! Fetching from real repositories, harmless and hostile.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic when its own setup fails")]
-
 use canyon_domain::module_source::{GitSource, ModuleSource};
 use canyon_runner::git_access::GitAccess;
 use canyon_runner::settings::Settings;

@@ -1,18 +1,9 @@
 //! Which of the job's variables a module gets, which of their values leave the job, and what the module can read of the
 //! runner itself.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::{CODE, Home, Server, TOKEN};
 use canyon_domain::failure::FailureClass;
 use serde_json::json;
-use server::{CODE, Home, Server, TOKEN};
 use std::fs::File;
 use std::process::Command;
 

@@ -1,18 +1,9 @@
 //! The real runner with the program of a container job, against a small control plane: what the program gets.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::container::{IMAGE, failure_of, run_job, run_script};
+use crate::server::{CODE, DEPLOYMENT, Home, Server, TOKEN};
 use canyon_domain::failure::{FailureClass, Phase};
 use serde_json::json;
-use server::container::{IMAGE, failure_of, run_job, run_script};
-use server::{CODE, Home, Server, TOKEN};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -92,7 +83,7 @@ fn the_program_has_the_variables_of_its_image_its_own_and_those_of_the_contract(
         ("CANYON_PROJECT", "shop"),
         ("CANYON_ENVIRONMENT", "development"),
         ("CANYON_ENV_TYPE", "dev"),
-        ("CANYON_DEPLOYMENT", server::DEPLOYMENT),
+        ("CANYON_DEPLOYMENT", DEPLOYMENT),
         ("CANYON_ATTEMPT", "1"),
         ("CANYON_RESOURCE", "s3.default#photos"),
     ] {

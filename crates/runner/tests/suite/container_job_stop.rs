@@ -1,19 +1,10 @@
 //! The real runner with the program of a container job: when it starts, how it is stopped, and what it leaves behind.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::container::{run_job, run_script};
+use crate::server::{Home, Server, code};
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use server::container::{run_job, run_script};
-use server::{Home, Server, code};
 use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};

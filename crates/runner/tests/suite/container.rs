@@ -1,18 +1,9 @@
 //! The runner in a container that is killed: only its standard output remains.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::{Home, Server};
 use canyon_domain::container_log::{Stream, Tail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
-use server::{Home, Server};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};

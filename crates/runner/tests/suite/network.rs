@@ -1,20 +1,11 @@
 //! A proxy or gateway that answers in the control plane's place.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::{Home, Server, code, plane::Foreign};
 use axum::http::StatusCode;
 use canyon_api::attempt::ResultStatus;
 use canyon_domain::failure::Phase;
 use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
-use server::{Home, Server, code, plane::Foreign};
 use sha2::{Digest as _, Sha256};
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;

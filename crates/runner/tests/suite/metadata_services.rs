@@ -1,7 +1,5 @@
 //! `canyon-runner metadata-services` with services that answer like those of clouds.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic when its own setup fails")]
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Command;

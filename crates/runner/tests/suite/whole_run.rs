@@ -1,21 +1,12 @@
 //! The real runner with the real OpenTofu, against a small control plane.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::{CODE, Home, Plane, Server, TOKEN, code};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use canyon_api::attempt::{FetchedModuleBody, ResultStatus};
 use canyon_api::sealed_log::decode_frames;
 use canyon_domain::failure::{FailureClass, Phase};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
-use server::{CODE, Home, Plane, Server, TOKEN, code};
 use std::os::unix::process::CommandExt;
 use std::process::Child;
 use std::time::{Duration, Instant};

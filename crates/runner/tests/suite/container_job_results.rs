@@ -1,20 +1,11 @@
 //! The real runner with the program of a container job, against a small control plane: what becomes of its answer.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::Home;
+use crate::server::container::{IMAGE, failure_of, run_job, run_script};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use canyon_api::attempt::ResultStatus;
 use canyon_domain::failure::{FailureClass, Phase};
 use serde_json::{Value, json};
-use server::Home;
-use server::container::{IMAGE, failure_of, run_job, run_script};
 use std::time::{Duration, Instant};
 
 /// A program that writes text of a length to a file of outputs.

@@ -1,19 +1,10 @@
 //! The reports of runs that failed or stopped: the real runner with the real OpenTofu and git, against a
 //! small control plane.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::{Home, Plane, Server, code};
 use canyon_domain::failure::{Failure, FailureClass, Phase};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use server::{Home, Plane, Server, code};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,21 +1,12 @@
 //! Plans that are kept for people and applied later, with the real OpenTofu.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::{Home, Server, code};
 use canyon_api::attempt::KeptPlanBody;
 use canyon_api::plan::PlanPage;
 use canyon_api::sealed_plan::{open, seal};
 use canyon_domain::failure::FailureClass;
 use canyon_domain::plan_task::{PlanKey, PlanPiece};
 use serde_json::{Value, json};
-use server::{Home, Server, code};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Child;

@@ -1,18 +1,9 @@
 //! Plans that are judged by a policy, with the real OpenTofu.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::{Home, Server, code};
 use canyon_api::policy::PolicyReportBody;
 use canyon_domain::failure::{Failure, FailureClass};
 use serde_json::{Value, json};
-use server::{Home, Server, code};
 use std::time::{Duration, Instant};
 
 const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";

@@ -1,18 +1,9 @@
 //! The job's identity at the clouds, as the module's own programs see it.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::{CODE, Home, Server, TOKEN, code};
 use canyon_api::attempt::ResultStatus;
 use canyon_domain::failure::{FailureClass, Phase};
 use serde_json::{Value, json};
-use server::{CODE, Home, Server, TOKEN, code};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;

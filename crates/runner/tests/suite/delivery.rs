@@ -1,15 +1,7 @@
 //! What is left out of a result that does not arrive, and after how long: the runner's own delivery, to a control plane
 //! behind a gateway, with a clock that the test moves.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may panic when its own setup fails"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::{CODE, DEPLOYMENT, Home, Plane, Server, plane::Foreign};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use canyon_api::attempt::{DeploymentResultsUpdateBody, ResultStatus};
 use canyon_runner::exit::Exit;
@@ -18,7 +10,6 @@ use canyon_runner::session;
 use canyon_runner::settings::Settings;
 use canyon_runner::stop::Stop;
 use serde_json::{Value, json};
-use server::{CODE, DEPLOYMENT, Home, Plane, Server, plane::Foreign};
 use std::ffi::OsString;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,15 +1,7 @@
 //! States that OpenTofu cannot write at the end of an apply, because their storage is away: the real runner with the
 //! real OpenTofu, its backend `http`, and a small storage that goes and comes back.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "what tests stand on may panic as they do"
-)]
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod server;
-
+use crate::server::{Home, Plane, Server, code};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -18,7 +10,6 @@ use axum::response::{IntoResponse, Response};
 use canyon_api::attempt::ResultStatus;
 use canyon_domain::failure::{FailureClass, Phase};
 use serde_json::{Value, json};
-use server::{Home, Plane, Server, code};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
