@@ -238,6 +238,17 @@ fn the_embedded_table_keeps_what_it_reads_and_one_whose_requests_are_counted_doe
     assert!(Meter::default().watch(&table).recent_reads().is_none());
 }
 
+/// The other task runs on the same thread, so only if the first gives way.
+#[tokio::test]
+async fn a_long_series_of_kept_reads_gives_way_to_another_task() {
+    let recent = RecentReads::new(Arc::new(FakeTable::default()));
+    let other = tokio::spawn(async {});
+    for _ in 0..1_000 {
+        recent.or_read(&key(1), async || Ok::<_, Infallible>(Some(item(1)))).await.unwrap();
+    }
+    assert!(other.is_finished());
+}
+
 #[test]
 fn its_debug_text_shows_no_item() {
     let recent = RecentReads::new(Arc::new(FakeTable::default()));
